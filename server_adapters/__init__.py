@@ -1,0 +1,1 @@
+"""What each inference server sends and exports, behind one interface."""
