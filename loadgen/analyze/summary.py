@@ -1,0 +1,229 @@
+"""The contract of summary.json (schema 1): names, units, and what absence looks like.
+
+Durations in seconds, ratios 0–1, rates per second. A number that could not be had is
+null with a reason beside it, never 0.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+SUMMARY_SCHEMA = 1
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Absent(_Model):
+    """In place of a part that was not measured."""
+
+    value: None = None
+    reason: str
+
+
+class D(_Model):
+    """A distribution. Percentiles are nearest rank over all samples; null below the sample
+    size they need (docs/method.md, "Percentiles"). `weighted` says what one sample is.
+
+    `all_sent` is the second view: failed and drain-cut requests count as +∞, which a
+    percentile shows as null with `censored` = True at that percentile's name.
+    """
+
+    n: int
+    unit: str = "s"
+    per: str  # "request", "chunk", "token", "arrival"
+    mean: float | None = None
+    p50: float | None = None
+    p90: float | None = None
+    p95: float | None = None
+    p99: float | None = None
+    max: float | None = None
+    intervals: dict[str, tuple[float, float]] = {}
+    source: str
+    reason: str | None = None
+    all_sent: AllSent | None = None
+
+
+class AllSent(_Model):
+    """Percentiles over every request sent; "inf" where the rank falls among failures."""
+
+    n: int
+    p50: float | str | None = None
+    p90: float | str | None = None
+    p95: float | str | None = None
+    p99: float | str | None = None
+
+
+class N(_Model):
+    """One number with its range (low = high = value where exact and no interval is claimed)."""
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    n: int
+    source: str
+    reason: str | None = None
+
+
+class Rollback(_Model):
+    value: float | None
+    low: float | None
+    high: float | None
+    exact: bool
+    n: int
+    source: str
+    reason: str | None = None
+
+
+class Requests(_Model):
+    """scheduled = sent + dropped + unsent; sent = Σ outcomes. In groups below an arm, what was never
+    sent has no group, so scheduled, dropped and unsent are null there."""
+
+    scheduled: int | None
+    sent: int
+    dropped: int | None
+    unsent: int | None
+    late: int | None
+    capped: int | None
+    outcomes: dict[str, int]
+
+
+class Stream(_Model):
+    ttft_s: D
+    ttft_answer_s: D
+    ttft_from_due_s: D
+    total_time_s: D
+    total_time_from_due_s: D
+
+
+class NonStream(_Model):
+    total_time_s: D
+    total_time_from_due_s: D
+
+
+class Throughput(_Model):
+    """`net_tokens_per_s`: steady-state window; `_run`: the whole measured time."""
+
+    net_tokens_per_s: N
+    net_tokens_per_s_run: N
+    goodput_requests_per_s: N
+    goodput_tokens_per_s: N
+    wasted_tokens: int
+    window_rule: str
+
+
+class Speculation(_Model):
+    drafted: N
+    accepted: N
+    rounds: N
+    acceptance_rate: N
+    acceptance_rate_per_request_mean: N
+    e_verified: N
+    e_emitted: N
+    e_decode: N
+    draft_coverage: N
+    overshoot_tokens: N
+    drafted_per_output_token: N
+    per_position: list[N]
+    per_position_conditional: list[N]
+    rollback_rate: Rollback
+    representative: bool
+    representative_reason: str | None
+    flags: list[str]
+
+
+class Conditions(_Model):
+    """Under what a group was measured: every number of the group stands under these."""
+
+    input_len: dict[str, float | int | None]
+    output_len: dict[str, float | int | None]
+    temperature: list[float]
+    batch_size_mean: N
+    concurrency_mean: N
+    cache_hit_share: N
+
+
+class G(_Model):
+    """One group of requests of one arm."""
+
+    task_type: str | None = None
+    input_segment: str | None = None
+    output_segment: str | None = None
+    concurrency: int | None = None
+    stage: str | None = None
+    temperature: float | None = None
+    requests: Requests
+    stream: Stream
+    non_stream: NonStream
+    tpot_s: D
+    chunk_gap_s: D
+    token_latency_s: D
+    tokens_per_chunk: D
+    generation_speed: D
+    generation_speed_p5: N
+    jitter: N
+    server_queue_s: D
+    server_prefill_s: D
+    server_decode_s: D
+    throughput: Throughput
+    speculation: Speculation
+    conditions: Conditions
+
+
+class Arm(_Model):
+    overall: G
+    by: list[G]
+
+
+class Reconciliation(_Model):
+    """Two sources of one number over one window. `difference` = client − server."""
+
+    arm: str
+    window: str
+    name: str
+    client: float | None
+    server: float | None
+    difference: float | None
+    ok: bool | None
+    note: str
+
+
+class Decomposition(_Model):
+    """E tokens per step, a step costs c× a plain one, so decoding is E/c× faster (pooled means)."""
+
+    stage: str
+    concurrency: int | None
+    candidate: str
+    baseline: str
+    e_decode: N
+    c: N
+    speedup_decode: N
+    baseline_running: N
+    candidate_running: N
+    like_for_like: bool | None
+    sentence: str
+
+
+class Validity(_Model):
+    """`state` is null with reasons until the validity rules decide it."""
+
+    state: str | None
+    reasons: list[str]
+    client: dict[str, N]
+
+
+class Summary(_Model):
+    schema_version: int = SUMMARY_SCHEMA
+    run_id: str
+    finished: bool
+    validity: Validity
+    arms: dict[str, Arm]
+    decomposition: list[Decomposition]
+    reconciliation: list[Reconciliation]
+    comparison: Absent | list[dict[str, Any]]
+    findings: Absent | list[dict[str, Any]]
+    verdict: Absent | dict[str, Any]
+    conditions: dict[str, Any]

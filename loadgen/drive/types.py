@@ -1,0 +1,180 @@
+"""What happened to one request, and where to put it. Data and seams of the room."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+from loadgen.plan import Case, Segment
+from server_adapters.base import Sampling, ServerTimings, SpecStats
+
+
+class Outcome(StrEnum):
+    """Exactly one for every request sent (docs/method.md, "Outcomes")."""
+
+    OK = "ok"
+    HTTP_ERROR = "http_error"
+    STREAM_ERROR = "stream_error"  # an error object inside a 200 stream
+    TRUNCATED = "truncated"  # no terminal marker
+    NO_OUTPUT = "no_output"
+    STALLED = "stalled"  # no token for the idle limit
+    TIMEOUT = "timeout"
+    MALFORMED = "malformed"
+    REFUSED = "refused"  # no connection
+    CLIENT_FAULT = "client_fault"  # ports, file descriptors, pool, our own bug
+    ABORTED = "aborted"  # cut by our own drain or stop
+
+
+@dataclass(frozen=True, slots=True)
+class Deadlines:
+    """Separate limits, nanoseconds; None = none. Token idle ignores bytes that carry no token (E30)."""
+
+    connect_ns: int
+    byte_idle_ns: int | None
+    token_idle_ns: int | None
+    total_ns: int | None
+
+
+@dataclass(slots=True)
+class Exchange:
+    """What the wire gave for one request: bytes and stamps, no interpretation.
+
+    `piece_ns[i]` is when the i-th read's bytes arrived, `piece_end[i]` the body length
+    after it. Times are CLOCK_MONOTONIC ns; None = did not come to pass.
+    """
+
+    sent_ns: int | None = None
+    headers_ns: int | None = None
+    end_ns: int | None = None
+    connect_ns: int | None = None  # duration of connection set-up; None = reused
+    status: int | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytearray = field(default_factory=bytearray)
+    piece_ns: array[int] = field(default_factory=lambda: array("q"))
+    piece_end: array[int] = field(default_factory=lambda: array("q"))
+    #: body ended as HTTP says it should (last chunk, content length); False = cut
+    complete: bool = False
+    #: why the exchange did not run to its end, None if it did
+    failure: Outcome | None = None
+    failure_detail: str | None = None
+    timestamp_source: str = "user"
+
+
+#: `Ledger.tokens` entry of a token-bearing chunk whose count the server did not tell
+UNKNOWN_TOKENS = -1
+
+
+@dataclass(slots=True)
+class Ledger:
+    """(arrival, tokens, bytes, arrival number) of every token-bearing chunk, in order: 20 bytes a chunk.
+
+    Chunks with the same arrival number were read together: only their last arrival time is known.
+    """
+
+    arrival_ns: array[int] = field(default_factory=lambda: array("q"))
+    tokens: array[int] = field(default_factory=lambda: array("i"))
+    size: array[int] = field(default_factory=lambda: array("i"))
+    arrival_no: array[int] = field(default_factory=lambda: array("i"))
+
+    def __len__(self) -> int:
+        return len(self.arrival_ns)
+
+    @property
+    def coalesced(self) -> int:
+        """Chunks without an arrival time of their own: m − 1 of every arrival of m chunks."""
+        return len(self.arrival_no) - len(set(self.arrival_no))
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One request sent: all that the client knows of it. `record` turns it into a row.
+
+    `output_len` is None where no honest count exists; `output_len_source` is "usage",
+    "token_ids" or None. `first_*`/`last_*` are arrival times of token-bearing chunks.
+    `warnings` are anomaly codes ("no_done", "usage_missing", …) for the human log.
+    """
+
+    seq: int
+    arm: str
+    replica: str
+    segment: Segment
+    case: Case
+    request_id: str
+    stream: bool
+    sampling: Sampling
+    max_tokens: int
+    due_ns: int | None
+    concurrency: int  # in flight at the client, this one included, when it was sent
+    sent_ns: int | None
+    headers_ns: int | None
+    first_byte_ns: int | None
+    end_ns: int
+    connect_ns: int | None
+    outcome: Outcome
+    error_class: str | None
+    error_status: int | None
+    error_message: str | None  # redacted
+    ledger: Ledger
+    first_token_ns: int | None = None
+    first_answer_ns: int | None = None
+    last_token_ns: int | None = None
+    first_tokens: int | None = None  # cumulative count at the first token-bearing chunk
+    input_len: int | None = None
+    input_len_source: str | None = None
+    cached_tokens: int | None = None
+    output_len: int | None = None
+    output_len_source: str | None = None
+    reasoning_len: int | None = None
+    finish_reason: str | None = None
+    terminal: str | None = None  # "done", "finish_reason", "both", None
+    spec: SpecStats | None = None
+    timings: ServerTimings | None = None
+    timestamp_source: str = "user"
+    text: str | None = None  # only where the scenario asks for text
+    prompt: str | None = None  # likewise
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Accounting:
+    """scheduled = sent + dropped + unsent, always. Late and capped are subsets of scheduled."""
+
+    scheduled: int = 0
+    sent: int = 0
+    dropped: int = 0  # arrivals given up because max_in_flight was reached
+    unsent: int = 0  # still waiting when the segment was stopped
+    late: int = 0  # sent more than `LATE_NS` after due
+    capped: int = 0  # delayed by max_in_flight or by the safety cap
+
+
+@dataclass(frozen=True, slots=True)
+class LoopHealth:
+    """One second of the client's own state: lag of the event loop and CPU of the process."""
+
+    at_ns: int
+    lag_p50_s: float
+    lag_max_s: float
+    cpu_share: float  # of one core
+    in_flight: int
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentResult:
+    """How a segment went. `aborted` is the reason it was ended early, None if it ran to its end."""
+
+    started_ns: int
+    load_end_ns: int  # last moment at which new requests could start
+    ended_ns: int  # everything drained or cut
+    accounting: Accounting
+    aborted: str | None
+
+
+class Sink(Protocol):
+    """Where drive puts what happened. Called on the event loop: must not block."""
+
+    def attempt(self, attempt: Attempt) -> None: ...
+
+    def health(self, health: LoopHealth) -> None: ...

@@ -1,0 +1,115 @@
+"""What exactly happens and when: the plan and its parts. Pure data.
+
+A plan is a tuple of segments. A segment is one stage, driven against one arm, in one
+repeat: the unit between two idle edges. Its times count from the segment's own start,
+which the dispatcher fixes; everything inside is absolute from there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+PhaseName = Literal["warmup", "measure"]
+Executor = Literal["concurrency", "arrival_rate"]
+
+#: due time of a request that a closed loop sends when a slot is free
+NO_DUE: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One prompt with its task type, lengths and sampling seed. The same in every arm and repeat.
+
+    `case_id` is unique within a plan. `input_len_requested` is None for own prompts,
+    whose length is what it is. `prompt_seed` makes the generated text; own prompts have
+    `prompt_index` into the task's prompt set instead.
+    """
+
+    case_id: str
+    task_index: int
+    task_type: str
+    input_len_requested: int | None
+    output_len_requested: int
+    sampling_seed: int
+    prompt_seed: int
+    prompt_index: int | None
+    shared_prefix: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OpenLoop:
+    """Arrivals of an open loop.
+
+    `due_ns`: (n,) int64, ascending, from the segment's start. Request i of the segment has
+    `index[i]`, (n,) int64: its number within the segment before sharding, which names its case.
+    """
+
+    due_ns: NDArray[np.int64]
+    index: NDArray[np.int64]
+    max_in_flight: int
+    #: what happens to an arrival that finds `max_in_flight` in flight: counted either way
+    when_full: Literal["drop", "wait"]
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedLoop:
+    """Slots of a closed loop; a slot sends its next request when its last one has ended.
+
+    `start_ns`, `stop_ns`: (slots,) int64: when each slot begins and stops taking requests.
+    `first_index`, `index_step`: the slots take the indices first, first + step, … in order.
+    `cases`: total requests of this (shard of the) segment, or None to end by `stop_ns` alone.
+    """
+
+    start_ns: NDArray[np.int64]
+    stop_ns: NDArray[np.int64]
+    first_index: int
+    index_step: int
+    cases: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One stage of one arm in one repeat. `concurrency` labels the group in results:
+    the plateau of a closed loop, None for an open loop or a ramp. `rate_per_s` likewise."""
+
+    number: int
+    arm: str
+    phase: PhaseName
+    stage: str
+    stage_index: int
+    repeat_idx: int
+    executor: Executor
+    concurrency: int | None
+    rate_per_s: float | None
+    duration_ns: int | None
+    load: OpenLoop | ClosedLoop
+
+
+@dataclass(frozen=True, slots=True)
+class PlanTotals:
+    """What the plan will ask for, before it starts. None where it depends on the server's speed."""
+
+    requests: int | None
+    requests_upper: int
+    input_tokens: int | None
+    output_tokens: int | None
+    seconds: float | None
+    peak_concurrency: int
+    peak_rate_per_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class LengthModel:
+    """How much generated text gives how many prompt tokens, by task type.
+
+    tokens ≈ base[task] + per_char[task] × characters. `source`: "server_tokenize",
+    "tokenizers" or "estimate"; an estimate may have been corrected by usage ("estimate+usage").
+    """
+
+    base: dict[str, float]
+    per_char: dict[str, float]
+    source: str

@@ -1,0 +1,255 @@
+"""What an adapter answers: how to ask a server, and what its bytes mean.
+
+Everything here is data or an interface. An adapter knows one server family; the load
+generator knows none. Absent facts are None; a reason stands beside them where a reader
+of a report would ask for one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Literal, Protocol
+
+import httpx
+from pydantic import SecretStr
+
+Endpoint = Literal["completions", "chat"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """Sampling parameters of one request. All are always sent: omitted ones are not neutral (H9)."""
+
+    temperature: float = 0.0
+    top_p: float = 1.0
+    top_k: int = -1
+    seed: int | None = 0
+    stop: tuple[str, ...] = ()
+    ignore_eos: bool = False
+    min_tokens: int = 0
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One request before it is bytes."""
+
+    endpoint: Endpoint
+    model: str
+    prompt: str
+    max_tokens: int
+    sampling: Sampling
+    stream: bool
+    request_id: str
+    cache_salt: str | None = None
+    #: JSON Schema the answer must follow, for structured output; None for free text.
+    json_schema: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HttpRequest:
+    """What goes on the wire: POST `path` under the arm's URL."""
+
+    path: str
+    headers: Mapping[str, str]
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ServerError:
+    """An error the server told us: as an HTTP status with a body, or inside a 200 stream.
+
+    `message` is the server's text, not yet redacted: records and reports redact it.
+    """
+
+    status: int | None
+    kind: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class SpecStats:
+    """A server's own speculation statistics of one request.
+
+    `histogram[j]` = rounds that accepted exactly j drafts; per-step arrays have one entry
+    a round. `drafted` is None where the server does not tell. Counted before trimming at
+    stops (facts on vLLM: docs/method.md, "Speculation").
+    """
+
+    rounds: int
+    accepted: int
+    drafted: int | None
+    k: int | None
+    histogram: tuple[int, ...] | None = None
+    step_accepted: tuple[int, ...] | None = None
+    step_drafted: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ServerTimings:
+    """The server's own view of one request, seconds; None where it does not tell."""
+
+    queue_s: float | None = None
+    prefill_s: float | None = None
+    decode_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """The meaning of one SSE data payload (or of a whole non-streaming body).
+
+    `completion_tokens` is cumulative, as servers send it: never to be summed (B8).
+    `token_ids` are those of this chunk alone. `has_output` is True when any generated
+    channel (answer, reasoning, tool call, refusal, unknown field) holds text.
+    """
+
+    answer: str = ""
+    reasoning: str = ""
+    tool: str = ""
+    has_output: bool = False
+    token_ids: tuple[int, ...] | None = None
+    completion_tokens: int | None = None
+    prompt_tokens: int | None = None
+    cached_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    finish_reason: str | None = None
+    error: ServerError | None = None
+    spec: SpecStats | None = None
+    timings: ServerTimings | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a probe of a live server found. `notes` are sentences for the user: which flag would give more."""
+
+    models: tuple[str, ...]
+    max_model_len: int | None
+    version: str | None
+    metrics: bool
+    #: True/False where the server's counters tell; None where they cannot be read.
+    speculation: bool | None
+    k: int | None
+    spec_method: str | None
+    continuous_usage: bool
+    token_ids: bool
+    per_request_spec: Literal["none", "summary", "detailed"] | None
+    tokenize: bool
+    dev_mode: bool
+    notes: tuple[str, ...] = ()
+
+
+class MetricKind(StrEnum):
+    COUNTER = "counter"
+    GAUGE = "gauge"
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One canonical series of one scrape.
+
+    `name` is one of `CANONICAL`; `engine` and `position` are None where the server has
+    no such label. The adapter has already mapped version-specific names to `name`.
+    """
+
+    name: str
+    kind: MetricKind
+    value: float
+    engine: str | None = None
+    position: int | None = None
+    #: Any further label that must stay apart (a finish reason); never a sum over it.
+    detail: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsPage:
+    """One scrape, understood. `model_names` and `engines` identify who was scraped (D31)."""
+
+    series: tuple[Series, ...]
+    model_names: tuple[str, ...]
+    engines: tuple[str, ...]
+    #: Unix time at which the server process started, where the page tells.
+    started_unix_s: float | None
+
+
+#: Canonical names of server series: every adapter maps to these, every analysis reads these.
+CANONICAL: Mapping[str, MetricKind] = {
+    "drafts": MetricKind.COUNTER,  # rounds: verification steps with a non-empty draft
+    "draft_tokens": MetricKind.COUNTER,
+    "accepted_tokens": MetricKind.COUNTER,
+    "accepted_at": MetricKind.COUNTER,  # by position, 0-based
+    "generation_tokens": MetricKind.COUNTER,
+    "prompt_tokens": MetricKind.COUNTER,
+    "prompt_tokens_cached": MetricKind.COUNTER,
+    "prefix_cache_queries": MetricKind.COUNTER,
+    "prefix_cache_hits": MetricKind.COUNTER,
+    "preemptions": MetricKind.COUNTER,
+    "requests_finished": MetricKind.COUNTER,  # detail = finish reason
+    "requests_rejected": MetricKind.COUNTER,  # detail = reason
+    "output_events_sum": MetricKind.COUNTER,  # seconds between a request's decode outputs, summed
+    "output_events": MetricKind.COUNTER,  # decode outputs after a request's first: decode steps
+    "ttft_sum": MetricKind.COUNTER,
+    "ttft_count": MetricKind.COUNTER,
+    "tpot_sum": MetricKind.COUNTER,
+    "tpot_count": MetricKind.COUNTER,
+    "queue_sum": MetricKind.COUNTER,
+    "queue_count": MetricKind.COUNTER,
+    "prefill_sum": MetricKind.COUNTER,
+    "prefill_count": MetricKind.COUNTER,
+    "decode_sum": MetricKind.COUNTER,
+    "decode_count": MetricKind.COUNTER,
+    "engine_steps": MetricKind.COUNTER,
+    "running": MetricKind.GAUGE,
+    "waiting": MetricKind.GAUGE,
+    "kv_usage": MetricKind.GAUGE,
+    "kv_capacity_tokens": MetricKind.GAUGE,
+}
+
+
+class CollectionError(Exception):
+    """A page that is not this server's metrics: empty, HTML, another service, unreadable (G23)."""
+
+
+class TargetError(Exception):
+    """A target that cannot be used as asked. The message says what to do next."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where one arm's server is and how to be let in."""
+
+    url: str
+    metrics_url: str | None
+    model: str | None
+    headers: Mapping[str, SecretStr]
+
+
+class Adapter(Protocol):
+    """One server family. Methods named `parse_…` and `build` are pure; the rest do HTTP through `client`."""
+
+    name: str
+    #: "step" where one engine step gives one chunk; "token" where every token is its own chunk.
+    chunk_unit: Literal["step", "token"]
+
+    def build(self, ask: Ask, capabilities: Capabilities) -> HttpRequest: ...
+
+    def parse_chunk(self, data: bytes) -> Chunk:
+        """Raise ValueError where `data` is not a payload of this server (outcome `malformed`)."""
+
+    def parse_body(self, data: bytes) -> Chunk:
+        """A whole non-streaming answer; ValueError as in `parse_chunk`."""
+
+    def parse_error(self, status: int, body: bytes) -> ServerError: ...
+
+    def parse_metrics(self, text: str) -> MetricsPage:
+        """Raise CollectionError where the page holds none of this server's families."""
+
+    async def probe(self, client: httpx.AsyncClient, target: Target) -> Capabilities:
+        """Raise TargetError: unreachable, refused (401/403), unknown model."""
+
+    async def environment(self, client: httpx.AsyncClient, target: Target) -> dict[str, Any]:
+        """Facts of the server as plain JSON; keys it cannot learn are absent."""
+
+    async def count_tokens(self, client: httpx.AsyncClient, target: Target, text: str, endpoint: Endpoint) -> int | None:
+        """Prompt tokens the server would count for `text`; None where it cannot be asked."""
