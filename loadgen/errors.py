@@ -3,7 +3,7 @@
 SpecloadError
 ├── ScenarioError     the scenario or the command is wrong
 ├── TargetUnusable    a target is unreachable or fails its preflight
-└── StorageError      the run directory cannot be written or read
+└── StorageError      the run directory cannot be written or read; during a run, what is measured is kept
 """
 
 from __future__ import annotations

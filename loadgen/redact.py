@@ -11,7 +11,7 @@ MASK = "***"
 _PATTERNS = (
     re.compile(r"(?i)(bearer|basic)(\s+)[A-Za-z0-9._~+/=-]{6,}"),
     re.compile(r"(?i)\b(api[-_]?key|token|password|secret|authorization)(\"?\s*[=:]\s*\"?)[^\s\"',;&]{4,}"),
-    re.compile(r"(//)([^/\s:@]*:)[^/\s@]+(?=@)"),
+    re.compile(r"(//)((?:[^/\s:@]*:)?)[^/\s@:]+(?=@)"),
     re.compile(r"\b(sk|hf)([-_])[A-Za-z0-9_-]{8,}"),
 )
 

@@ -32,13 +32,18 @@ class Sampling:
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 
+#: Text, or chat messages as the OpenAI API has them. Text on the chat endpoint is one user message;
+#: messages on the completions endpoint are an error of the scenario.
+Prompt = str | tuple[Mapping[str, Any], ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Ask:
     """One request before it is bytes."""
 
     endpoint: Endpoint
     model: str
-    prompt: str
+    prompt: Prompt
     max_tokens: int
     sampling: Sampling
     stream: bool
@@ -94,6 +99,8 @@ class ServerTimings:
     queue_s: float | None = None
     prefill_s: float | None = None
     decode_s: float | None = None
+    draft_s: float | None = None
+    verify_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +109,11 @@ class Chunk:
 
     `completion_tokens` is cumulative, as servers send it: never to be summed (B8).
     `token_ids` are those of this chunk alone. `has_output` is True when any generated
-    channel (answer, reasoning, tool call, refusal, unknown field) holds text.
+    channel (answer, reasoning, tool call, refusal, unknown field) holds text. A payload
+    without choices (`has_choices` False: usage only, prompt filter results) never bears tokens.
     """
 
+    has_choices: bool = False
     answer: str = ""
     reasoning: str = ""
     tool: str = ""
@@ -135,6 +144,12 @@ class Capabilities:
     continuous_usage: bool
     token_ids: bool
     per_request_spec: Literal["none", "summary", "detailed"] | None
+    #: drafted counts are k × rounds by construction (ngram_gpu, adaptive verification): rollback is not
+    #: exact even where the counts determine it; None = method unknown
+    counts_artefact: bool | None
+    #: usage in streams on request (`stream_options.include_usage`); False = the server refused the field
+    stream_usage: bool
+    cache_salt: bool
     tokenize: bool
     dev_mode: bool
     notes: tuple[str, ...] = ()
@@ -160,6 +175,8 @@ class Series:
     position: int | None = None
     #: Any further label that must stay apart (a finish reason); never a sum over it.
     detail: str | None = None
+    #: served model the series is about; windows take one model's series only (D31)
+    model: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +205,7 @@ CANONICAL: Mapping[str, MetricKind] = {
     "requests_finished": MetricKind.COUNTER,  # detail = finish reason
     "requests_rejected": MetricKind.COUNTER,  # detail = reason
     "output_events_sum": MetricKind.COUNTER,  # seconds between a request's decode outputs, summed
-    "output_events": MetricKind.COUNTER,  # decode outputs after a request's first: decode steps
+    "output_events": MetricKind.COUNTER,  # decode outputs after a request's first: its decode steps (rounds and plain)
     "ttft_sum": MetricKind.COUNTER,
     "ttft_count": MetricKind.COUNTER,
     "tpot_sum": MetricKind.COUNTER,
@@ -208,7 +225,12 @@ CANONICAL: Mapping[str, MetricKind] = {
 
 
 class CollectionError(Exception):
-    """A page that is not this server's metrics: empty, HTML, another service, unreadable (G23)."""
+    """A page that cannot be used. `kind`: "not_metrics" (empty, HTML, unreadable) or
+    "families_missing" (a metrics page with none of this server's families) (G23)."""
+
+    def __init__(self, kind: Literal["not_metrics", "families_missing"], message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
 
 
 class TargetError(Exception):
@@ -217,10 +239,10 @@ class TargetError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where one arm's server is and how to be let in."""
+    """Where one arm's server is and how to be let in. Metrics pages need not match replicas one to one (D5)."""
 
     url: str
-    metrics_url: str | None
+    metrics_urls: tuple[str, ...]
     model: str | None
     headers: Mapping[str, SecretStr]
 
@@ -251,5 +273,7 @@ class Adapter(Protocol):
     async def environment(self, client: httpx.AsyncClient, target: Target) -> dict[str, Any]:
         """Facts of the server as plain JSON; keys it cannot learn are absent."""
 
-    async def count_tokens(self, client: httpx.AsyncClient, target: Target, text: str, endpoint: Endpoint) -> int | None:
-        """Prompt tokens the server would count for `text`; None where it cannot be asked."""
+    async def count_tokens(
+        self, client: httpx.AsyncClient, target: Target, prompt: Prompt, endpoint: Endpoint
+    ) -> int | None:
+        """Prompt tokens the server would count for `prompt`, template included; None where it cannot be asked."""

@@ -20,7 +20,8 @@ class Rollbacks:
     high: int
 
     @property
-    def exact(self) -> bool:
+    def determined(self) -> bool:
+        """The counts allow one value only. Published as exact only where the method's counts are no artefact."""
         return self.low == self.high
 
 
@@ -48,8 +49,10 @@ def from_positions(
         raise ValueError(f"impossible counts: rounds {rounds}, drafted {drafted}, accepted_at {list(accepted_at)}")
     full = accepted_at[-1] if k else rounds
     high = min(rounds - full, rejected)
-    low = rounds - full - _short_but_full(counts, k, missing, 0 if zero_length_rounds else 1)
-    return Rollbacks(max(low, 0), high)
+    low = max(rounds - full - _short_but_full(counts, k, missing, 0 if zero_length_rounds else 1), 0)
+    if low > high:
+        raise ValueError(f"impossible counts: rounds {rounds}, drafted {drafted}, accepted_at {list(accepted_at)}")
+    return Rollbacks(low, high)
 
 
 def from_histogram(histogram: Sequence[int], drafted: int, *, zero_length_rounds: bool = False) -> Rollbacks:

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 SUMMARY_SCHEMA = 1
 
 
 class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, allow_inf_nan=False, populate_by_name=True, serialize_by_alias=True
+    )
 
 
 class Absent(_Model):
@@ -26,10 +28,8 @@ class Absent(_Model):
 
 class D(_Model):
     """A distribution. Percentiles are nearest rank over all samples; null below the sample
-    size they need (docs/method.md, "Percentiles"). `weighted` says what one sample is.
-
-    `all_sent` is the second view: failed and drain-cut requests count as +∞, which a
-    percentile shows as null with `censored` = True at that percentile's name.
+    size they need, with the reason in `reasons` (docs/method.md, "Percentiles"). `per` says what
+    one sample is. `all_sent` is the second view: failed and drain-cut requests count as +∞.
     """
 
     n: int
@@ -44,17 +44,19 @@ class D(_Model):
     intervals: dict[str, tuple[float, float]] = {}
     source: str
     reason: str | None = None
+    reasons: dict[str, str] = {}
     all_sent: AllSent | None = None
 
 
 class AllSent(_Model):
-    """Percentiles over every request sent; "inf" where the rank falls among failures."""
+    """Percentiles over every request sent; null and named in `infinite` where the rank falls among failures."""
 
     n: int
-    p50: float | str | None = None
-    p90: float | str | None = None
-    p95: float | str | None = None
-    p99: float | str | None = None
+    p50: float | None = None
+    p90: float | None = None
+    p95: float | None = None
+    p99: float | None = None
+    infinite: list[str] = []
 
 
 class N(_Model):
@@ -87,7 +89,8 @@ class Requests(_Model):
     dropped: int | None
     unsent: int | None
     late: int | None
-    capped: int | None
+    capped_in_flight: int | None
+    capped_rate: int | None
     outcomes: dict[str, int]
 
 
@@ -147,7 +150,10 @@ class Conditions(_Model):
 
 
 class G(_Model):
-    """One group of requests of one arm."""
+    """One group of measured requests of one arm. `Arm.by` holds these combinations, unused keys null:
+    task_type; input_segment; output_segment; task × input segment; task × output segment; temperature;
+    stage (with its concurrency); task × stage. Segment names are "<lo>-<hi>" in tokens (docs/method.md).
+    """
 
     task_type: str | None = None
     input_segment: str | None = None
@@ -187,6 +193,8 @@ class Reconciliation(_Model):
     client: float | None
     server: float | None
     difference: float | None
+    tolerance: float
+    idle_edges: bool
     ok: bool | None
     note: str
 
@@ -216,7 +224,7 @@ class Validity(_Model):
 
 
 class Summary(_Model):
-    schema_version: int = SUMMARY_SCHEMA
+    schema_version: int = Field(SUMMARY_SCHEMA, alias="schema")
     run_id: str
     finished: bool
     validity: Validity

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
-from loadgen.plan import Case, Segment
+from loadgen.plan import Case
 from server_adapters.base import Sampling, ServerTimings, SpecStats
 
 
@@ -42,6 +42,9 @@ class Deadlines:
 class Exchange:
     """What the wire gave for one request: bytes and stamps, no interpretation.
 
+    The driver makes it and hands it over as `request.extensions["exchange"]`; the transport fills
+    it, also when the request fails before there is a response.
+
     `piece_ns[i]` is when the i-th read's bytes arrived, `piece_end[i]` the body length
     after it. Times are CLOCK_MONOTONIC ns; None = did not come to pass.
     """
@@ -71,7 +74,12 @@ UNKNOWN_TOKENS = -1
 class Ledger:
     """(arrival, tokens, bytes, arrival number) of every token-bearing chunk, in order: 20 bytes a chunk.
 
-    Chunks with the same arrival number were read together: only their last arrival time is known.
+    A chunk's arrival is the stamp of the piece that holds the line end which terminates its event.
+    Same arrival number ⇔ same stamp: such chunks came together, and only the last one's time is known.
+
+    Which chunk bears tokens, and how many: token ids if the stream has them; else the rise of
+    cumulative usage if usage came with the stream's first chunk of output (continuous usage);
+    else any chunk with output, its count `UNKNOWN_TOKENS`. A payload without choices never does.
     """
 
     arrival_ns: array[int] = field(default_factory=lambda: array("q"))
@@ -92,15 +100,23 @@ class Ledger:
 class Attempt:
     """One request sent: all that the client knows of it. `record` turns it into a row.
 
-    `output_len` is None where no honest count exists; `output_len_source` is "usage",
-    "token_ids" or None. `first_*`/`last_*` are arrival times of token-bearing chunks.
+    `seq` is the number of the request within its stage before sharding (`Case.index`).
+    `due_ns` is CLOCK_MONOTONIC: open loop, when the plan wanted it; closed loop, when its slot
+    became free. `output_len` is None where no honest count exists; `output_len_source` is "usage",
+    "token_ids", "partial" (highest cumulative count seen before a failure) or None.
+    `unattributed_tokens`: final usage minus the ledger's sum (tokens no chunk told of).
+    `first_*`/`last_*` are arrival times of token-bearing chunks; a non-streaming request has
+    an empty ledger and none of them. `absent` gives the reason of a None where a reader would ask.
     `warnings` are anomaly codes ("no_done", "usage_missing", …) for the human log.
+    `error_class` of an ABORTED request: "drain", "user_stop" or "policy"; only drain-cut tokens
+    count as net throughput. A REFUSED request counts as sent though `sent_ns` is None.
     """
 
     seq: int
     arm: str
     replica: str
-    segment: Segment
+    worker: int
+    segment: int
     case: Case
     request_id: str
     stream: bool
@@ -127,15 +143,18 @@ class Attempt:
     cached_tokens: int | None = None
     output_len: int | None = None
     output_len_source: str | None = None
+    unattributed_tokens: int | None = None
     reasoning_len: int | None = None
     finish_reason: str | None = None
     terminal: str | None = None  # "done", "finish_reason", "both", None
     spec: SpecStats | None = None
     timings: ServerTimings | None = None
     timestamp_source: str = "user"
+    wait_ns: int = 0  # waited for the safety cap or a connection between due and sent
     text: str | None = None  # only where the scenario asks for text
-    prompt: str | None = None  # likewise
+    prompt: str | None = None  # likewise; chat messages as JSON
     warnings: tuple[str, ...] = ()
+    absent: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -147,25 +166,36 @@ class Accounting:
     dropped: int = 0  # arrivals given up because max_in_flight was reached
     unsent: int = 0  # still waiting when the segment was stopped
     late: int = 0  # sent more than `LATE_NS` after due
-    capped: int = 0  # delayed by max_in_flight or by the safety cap
+    capped_in_flight: int = 0  # delayed (not dropped) by max_in_flight
+    capped_rate: int = 0  # delayed by safety.max_requests_per_second
 
 
 @dataclass(frozen=True, slots=True)
 class LoopHealth:
-    """One second of the client's own state: lag of the event loop and CPU of the process."""
+    """One second of the client's own state: lag of the event loop, CPU and memory of the process."""
 
     at_ns: int
+    worker: int
     lag_p50_s: float
     lag_max_s: float
     cpu_share: float  # of one core
     in_flight: int
+    send_lag_max_s: float
+    rss_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentResult:
-    """How a segment went. `aborted` is the reason it was ended early, None if it ran to its end."""
+    """How a segment went. `aborted` is the reason it was ended early, None if it ran to its end.
 
+    Steady window = [full_ns, load_end_ns]; whole = [started_ns, ended_ns]. Of several workers:
+    sums of the accounting, earliest start, latest end.
+    """
+
+    segment: int
+    worker: int
     started_ns: int
+    full_ns: int  # all slots had begun; open loop: = started_ns
     load_end_ns: int  # last moment at which new requests could start
     ended_ns: int  # everything drained or cut
     accounting: Accounting

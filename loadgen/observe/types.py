@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Literal
 
 from server_adapters.base import MetricsPage
 
@@ -17,20 +18,22 @@ class Scraped(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Scrape:
-    """One look at one replica's metrics. `page` is None unless `status` is OK.
+    """One look at one metrics page. `page` is None unless `status` is OK.
 
     `asked_ns`/`answered_ns`: CLOCK_MONOTONIC around the request; a counter's value is of
-    some instant between them. `edge` names a phase edge ("segment 3 start"), None for periodic.
+    some instant between them. `source` is the page's URL, redacted. `edge` and `segment` are set
+    for the scrapes taken at the idle edges of a segment, None for periodic ones.
     """
 
     arm: str
-    replica: str
+    source: str
     asked_ns: int
     answered_ns: int
     status: Scraped
     reason: str | None
     page: MetricsPage | None
-    edge: str | None = None
+    edge: Literal["start", "end"] | None = None
+    segment: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +46,17 @@ class SeriesKey:
 
 @dataclass(frozen=True, slots=True)
 class CounterWindow:
-    """Increase of counters over [start_ns, end_ns], summed over engines and replicas.
+    """Increase of counters over [start_ns, end_ns], summed over engines and pages, of one model.
+
+    A page's value at an edge is its edge scrape, else the last scrape answered before the start
+    and the first asked after the end. A family absent at the start and present at the end
+    counts from 0 in the same process, and after a restart from 0 of the new one.
 
     `deltas[name]` for families without position or detail; `by_position`, `by_detail`
     for the others. A family absent at both ends is absent here, with its reason in
     `absent[name]`. `restarts` counts resets seen inside; `incomplete` lists why the window
-    may miss something (a replica not scraped at an edge), empty if nothing.
+    may miss something (a page not scraped at an edge), empty if nothing. `restarts` is summed
+    over pages.
     """
 
     start_ns: int
@@ -59,5 +67,5 @@ class CounterWindow:
     absent: dict[str, str]
     restarts: int
     incomplete: tuple[str, ...]
-    replicas: int
+    pages: int
     engines: int

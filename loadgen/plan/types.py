@@ -16,28 +16,35 @@ from numpy.typing import NDArray
 PhaseName = Literal["warmup", "measure"]
 Executor = Literal["concurrency", "arrival_rate"]
 
-#: due time of a request that a closed loop sends when a slot is free
-NO_DUE: int = -1
+#: `ClosedLoop.stop_ns` of a slot that ends by number of requests alone
+NEVER: int = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
     """One prompt with its task type, lengths and sampling seed. The same in every arm and repeat.
 
-    `case_id` is unique within a plan. `input_len_requested` is None for own prompts,
-    whose length is what it is. `prompt_seed` makes the generated text; own prompts have
-    `prompt_index` into the task's prompt set instead.
+    (`stage_index`, `phase`, `index`) names the request of a stage: arms and repeats are paired by it.
+    `case_id` names the prompt: own prompts that are used again keep theirs, and intervals
+    cluster by it. Warm-up draws other cases than the measured part. `input_len_requested` is
+    None for own prompts, whose length is what it is. `prompt_seed` makes the generated text;
+    own prompts have `prompt_index` into the task's prompt set instead. `stream` is drawn
+    per case, so that the arms stream the same requests.
     """
 
+    stage_index: int
+    phase: PhaseName
+    index: int
     case_id: str
     task_index: int
     task_type: str
     input_len_requested: int | None
     output_len_requested: int
-    sampling_seed: int
+    sampling_seed: int | None
     prompt_seed: int
     prompt_index: int | None
     shared_prefix: bool
+    stream: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +52,7 @@ class OpenLoop:
     """Arrivals of an open loop.
 
     `due_ns`: (n,) int64, ascending, from the segment's start. Request i of the segment has
-    `index[i]`, (n,) int64: its number within the segment before sharding, which names its case.
+    `index[i]`, (n,) int64: its number within the stage (and phase) before sharding, which names its case.
     """
 
     due_ns: NDArray[np.int64]
@@ -61,7 +68,9 @@ class ClosedLoop:
 
     `start_ns`, `stop_ns`: (slots,) int64: when each slot begins and stops taking requests.
     `first_index`, `index_step`: the slots take the indices first, first + step, … in order.
-    `cases`: total requests of this (shard of the) segment, or None to end by `stop_ns` alone.
+    `cases`: total requests of this (shard of the) segment, or None for no limit. `end` "first":
+    whichever of `stop_ns` and `cases` comes first ends the segment; "both": it goes on until both
+    are reached (warm-up), slots ignoring `stop_ns` while cases are left.
     """
 
     start_ns: NDArray[np.int64]
@@ -69,12 +78,16 @@ class ClosedLoop:
     first_index: int
     index_step: int
     cases: int | None
+    end: Literal["first", "both"]
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
     """One stage of one arm in one repeat. `concurrency` labels the group in results:
-    the plateau of a closed loop, None for an open loop or a ramp. `rate_per_s` likewise."""
+    the plateau of a closed loop, None for an open loop or a ramp. `rate_per_s` likewise.
+    `block` numbers the design block within a stage and repeat (0 where a stage is one block).
+    Segments with the same `group` are driven together, groups one after the other.
+    """
 
     number: int
     arm: str
@@ -82,6 +95,8 @@ class Segment:
     stage: str
     stage_index: int
     repeat_idx: int
+    block: int
+    group: int
     executor: Executor
     concurrency: int | None
     rate_per_s: float | None

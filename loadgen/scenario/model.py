@@ -17,7 +17,7 @@ Environment = Literal["production", "staging", "disposable"]
 
 
 class Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 # ---------------------------------------------------------------- lengths
@@ -74,9 +74,10 @@ class Arm(Model):
     url: str | None = Field(None, description="base URL, http(s)://host:port; the adapter adds /v1/…")
     urls: list[str] = Field(default_factory=list, description="several replicas, used in turn, instead of url")
     metrics_urls: list[str] | None = Field(
-        None, description="one metrics page per replica; default: each replica's own /metrics; [] = none"
+        None, description="all pages that hold this arm's counters; default: each replica's /metrics; [] = none"
     )
     adapter: Literal["vllm", "openai"] = Field("vllm", description="server family")
+    spec_method: str | None = Field(None, description="speculation method, where the server cannot tell it")
     model: str | None = Field(None, description="model name to ask for; default: the only one the server lists")
     api_key: SecretSource | None = Field(None, description="bearer token, read from the environment or a file")
     headers: dict[str, SecretStr] = Field(default_factory=dict, description="further request headers")
@@ -233,7 +234,9 @@ class Safety(Model):
 
 
 class Scrape(Model):
-    interval_s: Annotated[float, Field(ge=1)] = Field(5.0, description="seconds between scrapes of a metrics page")
+    interval_s: Annotated[float, Field(ge=0.2)] = Field(
+        5.0, description="seconds between scrapes of a metrics page; shorter stages scrape at a tenth of their length"
+    )
     timeout_s: Positive = 3.0
     idle_wait_s: Annotated[float, Field(ge=0)] = Field(
         30.0, description="how long to wait for an idle server before and after a measured part"

@@ -1,0 +1,119 @@
+"""What a run directory holds. `RunData` is a run in memory: analysis never touches the disk."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from pydantic import BaseModel, ConfigDict
+
+from loadgen.clock import Anchor
+from loadgen.drive import Accounting
+from loadgen.observe import Scrape
+
+MANIFEST_SCHEMA = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """Whether running + waiting = 0 was seen on every page before the edge; None = cannot be known."""
+
+    reached: bool | None
+    reason: str | None
+    waited_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseRecord:
+    """One segment as it was driven. Written at its start (`ended_ns` None) and again at its end,
+    so that a run that was killed keeps its open window.
+
+    Steady window = [full_ns, load_end_ns]; whole = [started_ns, ended_ns].
+    `concurrency`, `rate_per_s`: labels of the group (`loadgen.plan.Segment`).
+    """
+
+    segment: int
+    arm: str
+    phase: str
+    stage: str
+    stage_index: int
+    repeat_idx: int
+    block: int
+    executor: str
+    concurrency: int | None
+    rate_per_s: float | None
+    started_ns: int
+    full_ns: int | None = None
+    load_end_ns: int | None = None
+    ended_ns: int | None = None
+    accounting: Accounting | None = None
+    aborted: str | None = None
+    idle_before: Idle | None = None
+    idle_after: Idle | None = None
+
+
+class ArmFacts(BaseModel):
+    """One arm as found at preflight. `environment` as the adapter captured it, plus the user's facts."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    replicas: list[str]
+    metrics_sources: list[str]
+    adapter: str
+    chunk_unit: str
+    model: str
+    endpoint: str
+    capabilities: dict[str, Any]
+    environment: dict[str, Any]
+    facts: dict[str, Any]
+    spec_method: str | None
+    k: int | None
+    speculation: bool | None
+    #: columns that are null for every request of the arm, each with its reason
+    absent_columns: dict[str, str] = {}
+
+
+class Manifest(BaseModel):
+    """manifest.json. Wall times are ISO 8601 UTC; secrets are masked before they get here."""
+
+    model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+
+    schema_version: int = MANIFEST_SCHEMA
+    run_id: str
+    specload_version: str
+    started: str
+    finished: str | None = None
+    state: str = "running"  # running, finished, interrupted, failed; "running" on disk of a dead process = killed
+    stop_reason: str | None = None
+    scenario: dict[str, Any]
+    scenario_path: str | None
+    scenario_sha256: str
+    overrides: list[str] = []
+    plan_hash: str
+    shard: str | None = None
+    workers: int = 1
+    design: str
+    length_model: dict[str, Any]
+    arms: dict[str, ArmFacts]
+    client: dict[str, Any]  # machine, Python, libraries, event loop, timestamp source
+    anchors: list[Anchor] = []
+    notes: list[str] = []
+
+
+@dataclass(frozen=True)
+class RunData:
+    """A whole run in memory.
+
+    `requests`: one row per request, columns `loadgen.record.COLUMNS` and the extra ones of
+    docs/records.md. `health`: columns of `loadgen.drive.LoopHealth`. `scrapes` in time order.
+    `problems`: what could not be read (a torn last batch), one sentence each.
+    """
+
+    path: str
+    manifest: Manifest
+    requests: pa.Table
+    phases: tuple[PhaseRecord, ...]
+    scrapes: tuple[Scrape, ...]
+    health: pa.Table
+    problems: tuple[str, ...] = field(default=())

@@ -1,0 +1,106 @@
+"""One tokenizer for target and draft: known pieces, short fragments, then bytes. Every string survives a round trip.
+
+A piece is a run of text between two cuts of `_PIECES` (an optional space and a word, a run of spaces, a symbol);
+pieces that are not in the vocabulary are covered from the left by the longest known fragments, and what no fragment
+covers becomes UTF-8 bytes. Special tokens never come out of `encode`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+_PIECES = re.compile(r" ?[A-Za-z]+|\d|\n+ *\"?|(?: ?[^\sA-Za-z\d]+)+| +|\s")
+_MAX_FRAGMENT = 4
+SPECIALS = ("<|eos|>", "<|user|>", "<|assistant|>", "<|system|>")
+
+
+class Tokenizer:
+    """Ids: specials, then 256 bytes, then pieces. `vocab_size` covers all of them."""
+
+    def __init__(self, texts: Iterable[str], *, fragments: int = 320) -> None:
+        counts: Counter[str] = Counter()
+        for text in texts:
+            counts.update(_PIECES.findall(text))
+        first_piece = len(SPECIALS) + 256
+        known = [piece for piece, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0]))]
+        known += [f for f in _frequent_fragments(counts, fragments) if f not in counts]
+        self._ids = {piece: first_piece + i for i, piece in enumerate(known)}
+        self._bytes: list[bytes] = [b""] * len(SPECIALS) + [bytes([b]) for b in range(256)]
+        self._bytes += [piece.encode() for piece in known]
+        self._cache: dict[str, tuple[int, ...]] = {}
+        self._longest = max(map(len, known), default=1)
+        self.eos_id, self.user_id, self.assistant_id, self.system_id = range(len(SPECIALS))
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of ids, specials included."""
+        return len(self._bytes)
+
+    def encode(self, text: str) -> list[int]:
+        """Token ids of a text. Lone surrogates, which UTF-8 cannot carry, become "?"."""
+        ids: list[int] = []
+        for piece in _PIECES.findall(text):
+            known = self._ids.get(piece)
+            if known is not None:
+                ids.append(known)
+            else:
+                ids.extend(self._encode_unknown(piece))
+        return ids
+
+    def decode_bytes(self, ids: Sequence[int]) -> bytes:
+        """The UTF-8 bytes of some tokens; specials have none. A character may be cut at either end."""
+        table = self._bytes
+        return b"".join([table[i] for i in ids])
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Text of some tokens; an incomplete character becomes U+FFFD."""
+        return self.decode_bytes(ids).decode("utf-8", errors="replace")
+
+    def token_text(self, token_id: int) -> str:
+        """One token for people: its text, or the name of a special."""
+        return SPECIALS[token_id] if token_id < len(SPECIALS) else self.decode([token_id])
+
+    def render_chat(self, messages: Iterable[tuple[str, str]]) -> list[int]:
+        """Token ids of a chat, (role, content) pairs, up to where the assistant's answer begins."""
+        roles = {"user": self.user_id, "assistant": self.assistant_id}
+        ids: list[int] = []
+        for role, content in messages:
+            ids.append(roles.get(role, self.system_id))
+            ids.extend(self.encode(content))
+        ids.append(self.assistant_id)
+        return ids
+
+    def _encode_unknown(self, piece: str) -> tuple[int, ...]:
+        cached = self._cache.get(piece)
+        if cached is not None:
+            return cached
+        ids: list[int] = []
+        at = 0
+        while at < len(piece):
+            for end in range(min(len(piece), at + self._longest), at, -1):
+                known = self._ids.get(piece[at:end])
+                if known is not None:
+                    ids.append(known)
+                    at = end
+                    break
+            else:
+                ids.extend(len(SPECIALS) + b for b in piece[at].encode("utf-8", errors="replace"))
+                at += 1
+        if len(self._cache) < 4096 and len(piece) < 64:
+            self._cache[piece] = tuple(ids)
+        return tuple(ids)
+
+
+def _frequent_fragments(counts: Counter[str], limit: int) -> list[str]:
+    """The most frequent substrings of two to four letters of the known words, and every single letter."""
+    found: Counter[str] = Counter()
+    for piece in counts:
+        word = piece.strip()
+        if word.isalpha():
+            for size in range(2, _MAX_FRAGMENT + 1):
+                found.update(word[i : i + size] for i in range(len(word) - size + 1))
+    ranked = sorted(found.items(), key=lambda item: (-item[1] * len(item[0]), item[0]))
+    letters = [chr(c) for c in (*range(ord("a"), ord("z") + 1), *range(ord("A"), ord("Z") + 1))]
+    return letters + [fragment for fragment, _ in ranked[:limit] if fragment not in letters]
