@@ -2,8 +2,8 @@
 
 The target is a random 4-layer Llama (hidden size 256, vocabulary 4,096); its tokenizer is a byte-level BPE
 trained on the sources of Python's own standard library, so nothing is downloaded. The draft is the target
-with Gaussian noise on every weight, of 2 % of that weight tensor's standard deviation: close enough that most
-greedy drafts are accepted, different enough that a part is rejected.
+with Gaussian noise on every weight, of 1 % of that weight matrix's standard deviation: about 70 % of greedy
+drafts are accepted then (2 %: about 50 %).
 
 Usage: python make_tiny_models.py FOLDER   (needs torch, transformers and tokenizers: the vLLM environment)
 """
@@ -22,8 +22,11 @@ VOCAB_SIZE = 4_096
 HIDDEN_SIZE = 256
 LAYERS = 4
 MAX_POSITIONS = 2_048
-#: Standard deviation of the draft's weight noise, as a share of each tensor's own standard deviation.
-DRAFT_NOISE = 0.02
+#: Standard deviation of the draft's weight noise, as a share of each matrix's own standard deviation.
+DRAFT_NOISE = 0.01
+#: Factor on the output weights: makes sampling at temperature 1 as peaked as a real model's (the best token has
+#: about a third of the probability) and, being a power of two, changes no greedy token.
+LOGIT_SCALE = 16.0
 SEED = 20_260_101
 #: Enough text for 4,096 merges; more only costs time.
 TRAINING_BYTES = 6_000_000
@@ -85,11 +88,14 @@ def make_target() -> LlamaForCausalLM:
         eos_token_id=SPECIAL_TOKENS.index("</s>"),
         tie_word_embeddings=False,
     )
-    return LlamaForCausalLM(config).to(torch.float32)
+    model = LlamaForCausalLM(config).to(torch.float32)
+    with torch.no_grad():
+        model.lm_head.weight.mul_(LOGIT_SCALE)
+    return model
 
 
 def add_noise(model: LlamaForCausalLM, share: float) -> None:
-    """Add noise to every weight matrix in place; norm weights, which are all ones, have no spread and stay."""
+    """Add noise to every weight matrix in place; norm weights are all ones and stay so."""
     generator = torch.Generator().manual_seed(SEED + 1)
     with torch.no_grad():
         for weight in model.parameters():
@@ -101,7 +107,7 @@ def add_noise(model: LlamaForCausalLM, share: float) -> None:
 def main(argv: list[str]) -> None:
     parser = argparse.ArgumentParser(description="Make tiny-target and tiny-draft for a real vLLM on a CPU.")
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--noise", type=float, default=DRAFT_NOISE, help="weight noise of the draft (default 0.02)")
+    parser.add_argument("--noise", type=float, default=DRAFT_NOISE, help="see DRAFT_NOISE")
     args = parser.parse_args(argv)
     tokenizer = train_tokenizer()
     model = make_target()

@@ -131,7 +131,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a probe of a live server found. `notes` are sentences for the user: which flag would give more."""
+    """What a probe of a live server found. `notes`: sentences for the user, which flag would give more."""
 
     models: tuple[str, ...]
     max_model_len: int | None
@@ -205,7 +205,7 @@ CANONICAL: Mapping[str, MetricKind] = {
     "requests_finished": MetricKind.COUNTER,  # detail = finish reason
     "requests_rejected": MetricKind.COUNTER,  # detail = reason
     "output_events_sum": MetricKind.COUNTER,  # seconds between a request's decode outputs, summed
-    "output_events": MetricKind.COUNTER,  # decode outputs after a request's first: its decode steps (rounds and plain)
+    "output_events": MetricKind.COUNTER,  # decode outputs after a request's first: decode steps
     "ttft_sum": MetricKind.COUNTER,
     "ttft_count": MetricKind.COUNTER,
     "tpot_sum": MetricKind.COUNTER,
@@ -239,7 +239,7 @@ class TargetError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where one arm's server is and how to be let in. Metrics pages need not match replicas one to one (D5)."""
+    """Where one server is and how to be let in. Metrics pages need not match replicas one to one (D5)."""
 
     url: str
     metrics_urls: tuple[str, ...]
@@ -248,7 +248,7 @@ class Target:
 
 
 class Adapter(Protocol):
-    """One server family. Methods named `parse_…` and `build` are pure; the rest do HTTP through `client`."""
+    """One server family. `parse_…` and `build` are pure; the rest do HTTP through `client`."""
 
     name: str
     #: "step" where one engine step gives one chunk; "token" where every token is its own chunk.
@@ -276,4 +276,4 @@ class Adapter(Protocol):
     async def count_tokens(
         self, client: httpx.AsyncClient, target: Target, prompt: Prompt, endpoint: Endpoint
     ) -> int | None:
-        """Prompt tokens the server would count for `prompt`, template included; None where it cannot be asked."""
+        """Prompt tokens the server counts for `prompt`, template included; None where it cannot tell."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +22,7 @@ class Rollbacks:
 
     @property
     def determined(self) -> bool:
-        """The counts allow one value only. Published as exact only where the method's counts are no artefact."""
+        """The counts allow one value only; published as exact where they are no artefact of the method."""
         return self.low == self.high
 
 
@@ -45,7 +46,7 @@ def from_positions(
     missing = k * rounds - drafted
     rejected = drafted - sum(accepted_at)
     counts = (rounds, *accepted_at)
-    if missing < 0 or rejected < 0 or any(b > a for a, b in zip(counts, counts[1:], strict=False)):
+    if missing < 0 or rejected < 0 or any(b > a for a, b in pairwise(counts)):
         raise ValueError(f"impossible counts: rounds {rounds}, drafted {drafted}, accepted_at {list(accepted_at)}")
     full = accepted_at[-1] if k else rounds
     high = min(rounds - full, rejected)

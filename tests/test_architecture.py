@@ -100,9 +100,9 @@ def test_rehearsal_engine_shares_nothing_with_the_adapters(path: Path) -> None:
 
 
 @pytest.mark.parametrize("room", sorted(p.name for p in (ROOT / "loadgen").iterdir() if p.is_dir() and p.name in RANK))
-def test_public_names_exist_and_are_sorted(room: str) -> None:
+def test_public_names_exist(room: str) -> None:
     module = __import__(f"loadgen.{room}", fromlist=["__all__"])
     names = list(module.__all__)
-    assert names == sorted(names, key=str.casefold) or names == sorted(names)
+    assert len(names) == len(set(names))
     for name in names:
         assert hasattr(module, name)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
 
+from pydantic import SecretStr
+
 from server_adapters.base import MetricsPage
+
+Edge = Literal["start", "end"]
 
 
 class Scraped(StrEnum):
@@ -32,7 +37,7 @@ class Scrape:
     status: Scraped
     reason: str | None
     page: MetricsPage | None
-    edge: Literal["start", "end"] | None = None
+    edge: Edge | None = None
     segment: int | None = None
 
 
@@ -69,3 +74,24 @@ class CounterWindow:
     incomplete: tuple[str, ...]
     pages: int
     engines: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScrapeArm:
+    """One arm's metrics pages, and how to read them. `adapter` is a name for `server_adapters.adapter_named`;
+    `metrics_urls` are all pages that hold the arm's counters (not one per replica, D5)."""
+
+    name: str
+    adapter: str
+    model: str
+    metrics_urls: tuple[str, ...]
+    headers: Mapping[str, SecretStr] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """Whether running + waiting = 0 was seen on every page before the edge; None = cannot be known."""
+
+    reached: bool | None
+    reason: str | None
+    waited_s: float

@@ -10,18 +10,9 @@ from pydantic import BaseModel, ConfigDict
 
 from loadgen.clock import Anchor
 from loadgen.drive import Accounting
-from loadgen.observe import Scrape
+from loadgen.observe import Idle, Scrape
 
 MANIFEST_SCHEMA = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Idle:
-    """Whether running + waiting = 0 was seen on every page before the edge; None = cannot be known."""
-
-    reached: bool | None
-    reason: str | None
-    waited_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,3 +108,15 @@ class RunData:
     scrapes: tuple[Scrape, ...]
     health: pa.Table
     problems: tuple[str, ...] = field(default=())
+
+
+@dataclass(frozen=True, slots=True)
+class RunEntry:
+    """One directory under the runs' root. `manifest` is None where it cannot be read, for `problem`."""
+
+    path: str
+    run_id: str
+    started: str | None
+    state: str
+    manifest: Manifest | None
+    problem: str | None = None

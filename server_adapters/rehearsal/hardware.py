@@ -1,15 +1,18 @@
 """Roofline time of one engine step on a named GPU with a named model.
 
-A forward pass takes max(bytes / bandwidth, operations / peak) plus a fixed overhead. Bytes are the weights, once, and
-the KV entries read and written; operations are 2 per weight and token, and 4 per layer, hidden unit and attended
-position. Bandwidth and peak are data-sheet numbers (dense bf16) times the share that serving kernels reach.
-Tensor parallelism divides bytes and operations and adds two all-reduces per layer.
+A forward pass takes max(bytes / bandwidth, operations / peak) plus a fixed overhead. Bytes are the weights,
+once, and the KV entries read and written; operations are 2 per weight and token, and 4 per layer, hidden
+unit and attended position. Bandwidth and peak are data-sheet numbers (dense bf16) times the share that
+serving kernels reach. Tensor parallelism divides bytes and operations and adds two all-reduces per layer.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TypeVar
+
+T = TypeVar("T")
 
 _BYTES_PER_VALUE = 2  # bf16 weights and KV
 _USABLE_MEMORY = 0.9  # of the GPU, for weights and KV
@@ -22,7 +25,8 @@ STEP_OVERHEAD_S = 4.0e-4  # scheduling, sampling, output handling of one engine 
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """One GPU: memory bandwidth in bytes/s, dense bf16 peak in operations/s, memory in bytes, the largest node."""
+    """One GPU: memory bandwidth in bytes/s, dense bf16 peak in operations/s, memory in bytes, the largest
+    node."""
 
     name: str
     bandwidth: float
@@ -74,20 +78,9 @@ MODELS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
-    """One forward pass: tokens computed, and positions attended by all of them together (sum of context lengths).
-
-    `kv_tokens`: positions whose keys and values are read from memory (each once per sequence).
-    """
-
-    tokens: int
-    attended: int
-    kv_tokens: int
-
-
 class Roofline:
-    """Times on `tensor_parallel` GPUs of one kind. None: the fewest (a power of two) that hold the weights in 60 %."""
+    """Times on `tensor_parallel` GPUs of one kind. None: the fewest (a power of two) that hold the weights
+    in 60 %."""
 
     def __init__(self, hardware: str, target: str, draft: str | None, tensor_parallel: int | None = None) -> None:
         self.gpu = _named(GPUS, hardware, "hardware")
@@ -129,7 +122,7 @@ def log_normal_factor(sigma: float, normal: float) -> float:
     return math.exp(sigma * normal - 0.5 * sigma * sigma)
 
 
-def _named[T](table: dict[str, T], name: str, what: str) -> T:
+def _named(table: dict[str, T], name: str, what: str) -> T:
     if name not in table:
         raise ValueError(f"unknown {what} {name!r}; known: {', '.join(table)}")
     return table[name]

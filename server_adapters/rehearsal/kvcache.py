@@ -1,8 +1,8 @@
 """KV blocks: a pool with reference counts, and a prefix cache over full blocks (vLLM's block-hash chain).
 
-A freed block keeps its content until it is needed for something else, least recently freed first, so a prefix may be
-found long after its request ended. The salt enters the first hash of the chain, and through it all others.
-"""
+A freed block keeps its content until it is needed for something else, least recently freed first, so a
+prefix may be found long after its request ended. The salt enters the first hash of the chain, and through
+it all others."""
 
 from __future__ import annotations
 
@@ -85,15 +85,12 @@ class BlockPool:
             self._hashes[block] = None
 
 
-class HashChain:
-    """Hashes of the full blocks of one growing sequence."""
+def extend_chain(hashes: list[int], token_ids: Sequence[int], upto: int, block_size: int, salt: str | None) -> None:
+    """Append to `hashes` the hash of every full block of the first `upto` tokens that it lacks.
 
-    __slots__ = ("_block_size", "hashes")
-
-    def __init__(self, block_size: int, salt: str | None) -> None:
-        self._block_size = block_size
-        self.hashes: list[int] = [] if salt is None else [-1 - crc32(salt.encode())]
-
-    def extend(self, token_ids: Sequence[int]) -> list[int]:
-        """Hashes after the sequence has become `token_ids`."""
-        raise NotImplementedError
+    A hash covers its block and everything before it; sequences of integers hash alike in every process.
+    """
+    previous = hashes[-1] if hashes else (0 if salt is None else crc32(salt.encode()) + 1)
+    for start in range(len(hashes) * block_size, upto - block_size + 1, block_size):
+        previous = hash((previous, *token_ids[start : start + block_size]))
+        hashes.append(previous)

@@ -1,12 +1,13 @@
 """The language models of the rehearsal engine: a target and a weaker draft per task, one tokenizer, one gate.
 
-Both are n-gram models of the same text; the draft has a lower order and saw a part of it. The gate recognises the task
-of a prompt (naive Bayes over the prompts of the text) and picks the models, as a router of experts would.
-"""
+Both are n-gram models of the same text; the draft has a lower order and saw a part of it. The gate
+recognises the task of a prompt (naive Bayes over the prompts of the text) and picks the models, as a router
+of experts would."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -17,11 +18,13 @@ from server_adapters.rehearsal.rows import RowViews
 from server_adapters.rehearsal.tokenizer import Tokenizer
 from server_adapters.rehearsal.types import TaskType
 
-_DOCUMENTS: dict[TaskType, int] = {"short_qa": 1500, "long_form": 350, "structured": 600, "code": 600}
-_DRAFT_SHARE = 0.25
-_TARGET_ORDER, _DRAFT_ORDER = 5, 3
-_TARGET_DISCOUNT, _DRAFT_DISCOUNT = 0.5, 0.6
-_TARGET_MIN_COUNT = 2
+_DOCUMENTS: dict[TaskType, int] = {"short_qa": 1500, "long_form": 900, "structured": 1200, "code": 1500}
+_DRAFT_SHARE = 0.1
+_TARGET_ORDER, _DRAFT_ORDER = 4, 3
+_TARGET_DISCOUNT, _DRAFT_DISCOUNT = 0.15, 0.95
+_TARGET_MIN_COUNT = 4
+_TARGET_TOPIC_REACH, _DRAFT_TOPIC_REACH = 2, 1
+_TOPIC_MIN, _TOPIC_MAX = 5, 0.6  # a topic word is in at least 5 prompts and in less than 60 %
 _CUE_SMOOTHING = 0.5
 _ROW_LIMIT = 6000
 _SEPARATOR = "\n\n"
@@ -32,21 +35,35 @@ class Models:
 
     def __init__(self, seed: int = 0) -> None:
         texts = {task: documents(task, _DOCUMENTS[task], seed) for task in TASK_TYPES}
-        self.tokenizer = Tokenizer(part for docs in texts.values() for doc in docs for part in (*doc, _SEPARATOR))
+        pairs = [pair for docs in texts.values() for pair in docs]
+        self.tokenizer = Tokenizer([_SEPARATOR, *(answer for _, answer in pairs)], [prompt for prompt, _ in pairs])
         self.separator_ids = tuple(self.tokenizer.encode(_SEPARATOR))
         breaks = self._break_ids()
-        trained = {task: self._training_text(docs, breaks) for task, docs in texts.items()}
-        base = _base(list(trained.values()), self.tokenizer.vocab_size)
+        self._topics = {task: self._learn_topics(docs) for task, docs in texts.items()}
+        trained = {task: self._training_text(docs, breaks, self._topics[task]) for task, docs in texts.items()}
+        base = _base(list(trained.values()), self.tokenizer.output_size)
         self.target: dict[TaskType, NGramModel] = {}
         self.draft: dict[TaskType, NGramModel] = {}
         for task, docs in texts.items():
             symbols = BreakSymbols.for_tokens(breaks, trained[task], self.tokenizer.vocab_size)
             self.target[task] = NGramModel(
-                trained[task], symbols, base, order=_TARGET_ORDER, discount=_TARGET_DISCOUNT, min_count=_TARGET_MIN_COUNT
+                trained[task],
+                symbols,
+                base,
+                order=_TARGET_ORDER,
+                discount=_TARGET_DISCOUNT,
+                min_count=_TARGET_MIN_COUNT,
+                topic_reach=_TARGET_TOPIC_REACH,
             )
-            part = self._training_text(docs[: int(len(docs) * _DRAFT_SHARE)], breaks)
+            part = self._training_text(docs[: int(len(docs) * _DRAFT_SHARE)], breaks, self._topics[task])
             self.draft[task] = NGramModel(
-                part, symbols, base, order=_DRAFT_ORDER, discount=_DRAFT_DISCOUNT, min_count=1
+                part,
+                symbols,
+                base,
+                order=_DRAFT_ORDER,
+                discount=_DRAFT_DISCOUNT,
+                min_count=1,
+                topic_reach=_DRAFT_TOPIC_REACH,
             )
         self._cues = self._learn_cues(texts)
         self.views = RowViews(_ROW_LIMIT)
@@ -58,32 +75,57 @@ class Models:
             ids = ids[len(ids) - ids[::-1].index(self.tokenizer.user_id) :]
         return TASK_TYPES[int(self._cues[:, ids].sum(axis=1).argmax())] if ids else TASK_TYPES[0]
 
-    def start(self, model: NGramModel, prompt_token_ids: Sequence[int]) -> Node:
-        """Node of a model at the end of a prompt; a prompt that ends in nothing known counts as a finished one."""
-        node = self._read(model, prompt_token_ids[-(model.order - 1) :])
-        return node if node is not model.root else self._read(model, self.separator_ids)
+    def start(self, task_type: TaskType, prompt_token_ids: Sequence[int]) -> tuple[Node, Node]:
+        """Nodes of target and draft at the end of a prompt; one that ends in nothing known counts as finished."""
+        topic = self._topic(prompt_token_ids, self._topics[task_type])
+        target, draft = self.target[task_type], self.draft[task_type]
+        return self._read(target, prompt_token_ids, topic), self._read(draft, prompt_token_ids, topic)
 
-    @staticmethod
-    def _read(model: NGramModel, ids: Sequence[int]) -> Node:
-        node = model.root
-        for token in ids:
-            node = model.advance(node, model.symbols.symbol(token, 0))
-        return node
+    def _read(self, model: NGramModel, ids: Sequence[int], topic: int) -> Node:
+        for known in (ids[-(model.order - 1) :], self.separator_ids):
+            node = model.begin(topic)
+            for token in known:
+                node = model.advance(node, model.symbols.symbol(token, 0))
+            if node.context:
+                return node
+        return model.begin(topic)
+
+    def _word(self, token: int) -> str:
+        return self.tokenizer.token_text(token).strip().lower()
+
+    def _topic(self, prompt_token_ids: Sequence[int], topics: Mapping[str, int]) -> int:
+        """The rarest topic word of a prompt (the highest number), 0 where there is none."""
+        return max((topics.get(self._word(t), 0) for t in prompt_token_ids), default=0)
+
+    def _learn_topics(self, docs: Sequence[Document]) -> dict[str, int]:
+        """Words of prompts that answers take up, except the common ones, numbered from the most frequent."""
+        tok = self.tokenizer
+        said = {self._word(t) for _, answer in docs for t in set(tok.encode(answer))}
+        seen = Counter(word for prompt, _ in docs for word in {self._word(t) for t in tok.encode(prompt)})
+        rare = [
+            (n, w) for w, n in seen.items() if w.isalnum() and w in said and _TOPIC_MIN <= n < len(docs) * _TOPIC_MAX
+        ]
+        return {word: number for number, (_, word) in enumerate(sorted(rare, reverse=True), start=1)}
 
     def _break_ids(self) -> list[int]:
         texts = [self.tokenizer.token_text(i) for i in range(self.tokenizer.vocab_size)]
         return [i for i, text in enumerate(texts) if text == "." or (text[:1] == "\n" and text != _SEPARATOR)]
 
-    def _training_text(self, docs: Sequence[Document], break_ids: Sequence[int]) -> TrainingText:
-        """Every document twice, after a chat prompt and after a bare one; EOS predicts the next answer's begin."""
+    def _training_text(
+        self, docs: Sequence[Document], break_ids: Sequence[int], topic_words: Mapping[str, int]
+    ) -> TrainingText:
+        """Every document twice, after a chat prompt and after a bare one; EOS predicts the next answer's
+        begin."""
         tok = self.tokenizer
         is_break = set(break_ids)
         tokens: list[int] = []
         counted: list[bool] = []
         depth: list[int] = []
         breaks: list[int] = []
+        topics: list[int] = []
         for prompt, answer in docs:
             answer_ids = tok.encode(answer)
+            topic = self._topic(tok.encode(prompt), topic_words)
             chat, bare = tok.render_chat([("user", prompt)]), tok.encode(prompt)
             for before, after in ((chat, answer_ids), (bare, [*self.separator_ids, *answer_ids])):
                 document = [*before, *after, tok.eos_id, answer_ids[0]]
@@ -95,8 +137,9 @@ class Models:
                     counted.append(inside)
                 tokens.extend(document)
                 depth.extend(range(len(document)))
+                topics.extend([topic] * len(document))
         return TrainingText(
-            np.array(tokens), np.array(counted, dtype=np.bool_), np.array(depth), np.array(breaks)
+            np.array(tokens), np.array(counted, dtype=np.bool_), np.array(depth), np.array(breaks), np.array(topics)
         )
 
     def _learn_cues(self, texts: dict[TaskType, list[Document]]) -> Floats:
@@ -112,7 +155,8 @@ class Models:
 
 
 def _base(texts: list[TrainingText], vocab_size: int) -> Floats:
-    """Unigrams of all tasks together: the last level of every model. Tokens no answer contains have probability 0."""
+    """Unigrams of all tasks together: the last level of every model. Tokens no answer contains have
+    probability 0."""
     counts = np.zeros(vocab_size)
     for text in texts:
         counts += np.bincount(text.tokens[text.counted], minlength=vocab_size) / text.counted.sum()

@@ -3,9 +3,9 @@
 p(w | h) = max(c(h w) - d, 0) / c(h) + gamma(h) p(w | h'), h' being h without its oldest symbol, down to the unigrams of
 all tasks. A node is the longest known suffix of what was read, so a step is one dictionary lookup.
 
-Symbols of a context are token ids, except for break tokens (line and sentence ends), which carry their running number
-in the answer: the model knows how far the answer has come, learns how long answers are, and reaches EOS by itself.
-"""
+Symbols of a context are token ids, except for break tokens (line and sentence ends), which carry their
+running number in the answer: the model knows how far the answer has come, learns how long answers are, and
+reaches EOS by itself."""
 
 from __future__ import annotations
 
@@ -17,18 +17,26 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 _SYMBOL_BITS = 12
-MAX_ORDER = 5
+MAX_ORDER = 5  # a packed context and its successor fill 60 of 64 bits at order 5
+_MAX_KEPT_STEPS = 64  # per node; rarer steps are searched again, so that memory stays bounded
 
 
 class Node:
-    """One context of a model: its successors, and the interpolation levels that give its distribution."""
+    """One context of a model under one topic: its successors, and the interpolation levels that give its distribution.
 
-    __slots__ = ("context", "levels", "next")
+    `shared` is the node whose distribution is the same: itself, or the one without topic where the topic adds nothing.
+    """
 
-    def __init__(self, context: tuple[int, ...], levels: tuple[tuple[int, int], ...]) -> None:
+    __slots__ = ("context", "levels", "next", "shared", "topic")
+
+    def __init__(
+        self, topic: int, context: tuple[int, ...], levels: tuple[tuple[int, int], ...], shared: Node | None = None
+    ) -> None:
+        self.topic = topic
         self.context = context
         self.levels = levels
         self.next: dict[int, Node] = {}
+        self.shared = shared or self
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,18 +52,21 @@ class _Level:
 
 @dataclass(frozen=True, slots=True)
 class TrainingText:
-    """Documents of one task, concatenated. `counted` marks the tokens whose prediction is learnt; `depth` is the
-    number of tokens of the same document before each; `breaks` the running number of each break token, else 0."""
+    """Documents of one task, concatenated. `counted` marks the tokens whose prediction is learnt; `depth`
+    is the number of tokens of the same document before each; `breaks` the running number of each break
+    token, else 0; `topics` the topic of each document (0: none)."""
 
     tokens: npt.NDArray[np.int64]
     counted: npt.NDArray[np.bool_]
     depth: npt.NDArray[np.int64]
     breaks: npt.NDArray[np.int64]
+    topics: npt.NDArray[np.int64]
 
 
 @dataclass(slots=True)
 class BreakSymbols:
-    """Symbol of the n-th break: `tables[token]` is None for other tokens, else symbols by number, the last one kept."""
+    """Symbol of the n-th break: `tables[token]` is None for other tokens, else symbols by number, the last
+    one kept."""
 
     tables: list[list[int] | None] = field(default_factory=list)
 
@@ -79,57 +90,97 @@ class BreakSymbols:
 
 
 class NGramModel:
-    """A model of one task. `order` n looks back n - 1 symbols; contexts seen fewer than `min_count` times are dropped."""
+    """A model of one task. `order` n looks back n - 1 symbols; contexts seen fewer than `min_count` times
+    are dropped. With a `topic_reach` above 0 the model also looks at the topic of the prompt together with the last
+    `topic_reach` symbols.
+    """
 
     def __init__(
-        self, text: TrainingText, symbols: BreakSymbols, base: Floats, *, order: int, discount: float, min_count: int
+        self,
+        text: TrainingText,
+        symbols: BreakSymbols,
+        base: Floats,
+        *,
+        order: int,
+        discount: float,
+        min_count: int,
+        topic_reach: int = 0,
     ) -> None:
-        if not 1 <= order <= MAX_ORDER:
-            raise ValueError(f"order must be within 1 and {MAX_ORDER}")
+        if not 2 <= order <= MAX_ORDER:
+            raise ValueError(f"order must be within 2 and {MAX_ORDER}")
         self.order = order
         self.symbols = symbols
-        self.vocab_size = len(base)
-        packed = np.array(
-            [symbols.symbol(t, n) for t, n in zip(text.tokens.tolist(), text.breaks.tolist(), strict=True)]
-        )
-        self._levels = [
-            _count(text, packed, length, discount, min_count if length > 1 else 1) for length in range(order)
-        ]
-        self._root_probs = self._level_probs(base.copy(), 0, 0)
-        self._nodes: dict[tuple[int, ...], Node] = {(): Node((), ())}
-        self.root = self._nodes[()]
+        pairs = zip(text.tokens.tolist(), text.breaks.tolist(), strict=True)
+        packed = np.array([symbols.symbol(token, number) for token, number in pairs])
+        self._levels = []
+        for length in range(order):
+            at = np.flatnonzero(text.counted & (text.depth >= length))
+            context = [packed[at - back] for back in range(length, 0, -1)]
+            self._levels.append(_count(context, text.tokens[at], discount, min_count if length > 1 else 1))
+        self._topic_level: _Level | None = None
+        self._topic_reach = topic_reach
+        if topic_reach > 0:
+            at = np.flatnonzero(text.counted & (text.depth >= topic_reach) & (text.topics > 0))
+            context = [text.topics[at], *(packed[at - back] for back in range(topic_reach, 0, -1))]
+            self._topic_level = _count(context, text.tokens[at], discount, min_count)
+            self._levels.append(self._topic_level)
+        self._root_probs = self._add_level(base.copy(), 0, 0)
+        self._nodes: dict[tuple[int, tuple[int, ...]], Node] = {}
+        self.root = Node(0, (), ())
+
+    def begin(self, topic: int = 0) -> Node:
+        """The node before any symbol, under a topic."""
+        return self._node(topic if self._topic_level is not None else 0, ())
 
     def advance(self, node: Node, symbol: int) -> Node:
         """The node after one more symbol."""
         following = node.next.get(symbol)
         if following is None:
-            following = self._longest_suffix((*node.context, symbol)[-(self.order - 1) :] if self.order > 1 else ())
-            node.next[symbol] = following
+            following = self._node(node.topic, (*node.context, symbol)[-(self.order - 1) :])
+            if len(node.next) < _MAX_KEPT_STEPS:
+                node.next[symbol] = following
         return following
 
     def probs(self, node: Node) -> Floats:
-        """p(. | node) over the vocabulary, float64, sums to 1."""
+        """p(. | node) over the ids that can be said, float64, sums to 1."""
         vector = self._root_probs.copy()
-        for length, index in node.levels:
-            self._level_probs(vector, length, index)
+        for level, index in node.levels:
+            self._add_level(vector, level, index)
         return vector
 
-    def _level_probs(self, vector: Floats, length: int, index: int) -> Floats:
-        level = self._levels[length]
-        start, end = level.starts[index], level.starts[index + 1]
-        vector *= level.gammas[index]
-        vector[level.tokens[start:end]] += level.shares[start:end]
+    def _add_level(self, vector: Floats, level: int, index: int) -> Floats:
+        counts = self._levels[level]
+        start, end = counts.starts[index], counts.starts[index + 1]
+        vector *= counts.gammas[index]
+        vector[counts.tokens[start:end]] += counts.shares[start:end]
         return vector
 
-    def _longest_suffix(self, context: tuple[int, ...]) -> Node:
+    def _node(self, topic: int, context: tuple[int, ...]) -> Node:
+        plain = self._plain_node(context)
+        if topic == 0:
+            return plain
+        key = (topic, plain.context)
+        node = self._nodes.get(key)
+        if node is None:
+            levels: tuple[tuple[int, int], ...] = plain.levels
+            shared: Node | None = plain
+            if self._topic_level is not None and len(plain.context) >= self._topic_reach:
+                index = self._topic_level.index.get(_pack((topic, *plain.context[-self._topic_reach :])))
+                if index is not None:
+                    levels, shared = (*levels, (len(self._levels) - 1, index)), None
+            node = self._nodes[key] = Node(topic, plain.context, levels, shared)
+        return node
+
+    def _plain_node(self, context: tuple[int, ...]) -> Node:
+        """Node of the longest suffix that was seen, without topic."""
         while context:
-            node = self._nodes.get(context)
+            node = self._nodes.get((0, context))
             if node is not None:
                 return node
             index = self._levels[len(context)].index.get(_pack(context))
             if index is not None:
-                shorter = self._longest_suffix(context[1:])
-                node = self._nodes[context] = Node(context, (*shorter.levels, (len(context), index)))
+                levels = (*self._plain_node(context[1:]).levels, (len(context), index))
+                node = self._nodes[0, context] = Node(0, context, levels)
                 return node
             context = context[1:]
         return self.root
@@ -143,15 +194,14 @@ def _pack(context: Sequence[int]) -> int:
 
 
 def _count(
-    text: TrainingText, symbols: npt.NDArray[np.int64], length: int, discount: float, min_count: int
+    context: Sequence[npt.NDArray[np.int64]], tokens: npt.NDArray[np.int64], discount: float, min_count: int
 ) -> _Level:
-    """Successor shares of every context of `length` symbols (with length 0: one context, key 0)."""
-    at = np.flatnonzero(text.counted & (text.depth >= length))
-    keys = np.zeros(len(at), dtype=np.int64)
-    for back in range(length, 0, -1):
-        keys = keys << _SYMBOL_BITS | symbols[at - back]
-    pairs, counts = np.unique(keys << _SYMBOL_BITS | text.tokens[at], return_counts=True)
-    contexts, first, group = np.unique(pairs >> _SYMBOL_BITS, return_index=True, return_inverse=True)
+    """Successor shares of every context (its symbols oldest first, one array each; none: one context, key 0)."""
+    keys = np.zeros(len(tokens), dtype=np.int64)
+    for symbols in context:
+        keys = keys << _SYMBOL_BITS | symbols
+    pairs, counts = np.unique(keys << _SYMBOL_BITS | tokens, return_counts=True)
+    contexts, group = np.unique(pairs >> _SYMBOL_BITS, return_inverse=True)
     totals = np.bincount(group, weights=counts)
     kept = totals >= min_count
     successors = np.bincount(group)
@@ -160,6 +210,4 @@ def _count(
     starts = np.concatenate([[0], np.cumsum(successors[kept])]).astype(np.int64)
     index = {key: i for i, key in enumerate(contexts[kept].tolist())}
     gammas = discount * successors / totals
-    return _Level(
-        index, starts, (pairs & ((1 << _SYMBOL_BITS) - 1))[keep_pair], shares[keep_pair], gammas[kept]
-    )
+    return _Level(index, starts, (pairs & ((1 << _SYMBOL_BITS) - 1))[keep_pair], shares[keep_pair], gammas[kept])

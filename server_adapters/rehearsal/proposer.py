@@ -8,9 +8,9 @@ from collections.abc import Iterable
 class NGramProposer:
     """Drafts from one request's own tokens, in a time that does not depend on their number.
 
-    The longest n-gram of `lookup_min`..`lookup_max` tokens that ends the text and occurred before wins, at its
-    earliest occurrence; the proposal is what followed it, up to k tokens, and empty where nothing matches.
-    """
+    The longest n-gram of `lookup_min`..`lookup_max` tokens that ends the text and occurred before wins, at
+    its earliest occurrence; the proposal is what followed it, up to k tokens, and empty where nothing
+    matches."""
 
     def __init__(self, prompt_token_ids: Iterable[int], lookup_min: int, lookup_max: int) -> None:
         self._sizes = range(lookup_min, lookup_max + 1)

@@ -1,8 +1,8 @@
 """Ready-to-sample rows: a model's distribution after temperature, top-k, top-p and token masks.
 
-A row holds p and its cumulative sums over the whole vocabulary, so that p(x) is one index, a draw is one bisection
-and max(0, p - q) is one vector operation. Rows are kept per context and sampling parameters, within one budget.
-"""
+A row holds p and its cumulative sums over the ids a model can say (`Tokenizer.output_size`), so that p(x)
+is one index, a draw is one bisection and max(0, p - q) is one vector operation. Rows are kept per context
+and sampling parameters, within one budget."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ _SHUFFLE = 7
 
 
 class Row:
-    """p over the vocabulary (`vector`; `p` indexes it) and `cdf`, whose last element is exactly 1."""
+    """p over the ids that can be said (`vector`; `p` indexes it) and `cdf`, whose last element is exactly
+    1."""
 
     __slots__ = ("cdf", "p", "vector")
 
@@ -26,13 +27,18 @@ class Row:
         cdf = vector.cumsum()
         cdf /= cdf[-1]
         self.vector = vector
-        self.p = memoryview(vector)
-        self.cdf = memoryview(cdf)
+        self.p = vector.data
+        self.cdf = cdf.data
+
+    def shuffled(self) -> Row:
+        """The row of a drafter that has drifted: the same probabilities at the wrong tokens."""
+        return Row(np.roll(self.vector, _SHUFFLE))
 
 
 @dataclass(frozen=True, slots=True)
 class RowShape:
-    """What turns a model's p into the sampled p: order of application as in vLLM (mask, temperature, top-k, top-p)."""
+    """What turns a model's p into the sampled p: order of application as in vLLM (mask, temperature, top-k,
+    top-p)."""
 
     temperature: float
     top_p: float
@@ -97,14 +103,10 @@ class RowView:
         self._pool.admit(self.rows, node, row)
         return row
 
-    def shuffled(self, node: Node) -> Row:
-        """The row of a drafter that has drifted: the right probabilities at the wrong tokens. Not kept."""
-        row = self.rows.get(node) or self.build(node)
-        return Row(np.roll(row.vector, _SHUFFLE))
-
 
 class RowViews:
-    """The views in use, least recently asked for dropped beyond `limit` (sequences keep the ones they hold)."""
+    """The views in use, least recently asked for dropped beyond `limit` (sequences keep the ones they
+    hold)."""
 
     def __init__(self, row_limit: int, limit: int = 256) -> None:
         self._pool = RowPool(row_limit)

@@ -1,10 +1,11 @@
-"""Sampling of one sequence: plain, and speculative with exact rejection sampling (Leviathan et al. 2023, Chen et al. 2023).
+"""Sampling of one sequence: plain, and speculative with exact rejection sampling (Leviathan et al. 2023,
+Chen et al. 2023).
 
-A draft token x from q is accepted with probability min(1, p(x) / q(x)); at the first rejection the token comes from the
-normalised max(0, p - q); after k acceptances one more token comes from p. Greedy needs no rule of its own: its rows
-put all mass on the argmax (lowest id at ties), so acceptance is equality. All randomness of a request comes from its
-own Philox stream, so its output does not depend on what it is batched with.
-"""
+A draft token x from q is accepted with probability min(1, p(x) / q(x)); at the first rejection the token
+comes from the normalised max(0, p - q); after k acceptances one more token comes from p. Greedy needs no
+rule of its own: its rows put all mass on the argmax (lowest id at ties), so acceptance is equality. All
+randomness of a request comes from its own Philox stream, so its output does not depend on what it is
+batched with."""
 
 from __future__ import annotations
 
@@ -29,10 +30,11 @@ def uniforms(seed: int) -> Iterator[float]:
 
 
 def residual_token(p: Row, q: Row | None, drafted: int, u: float) -> int:
-    """Token after a rejection: from max(0, p - q), normalised. `q` None: the drafter was certain of `drafted`."""
+    """Token after a rejection: from max(0, p - q), normalised. `q` None: the drafter was certain of
+    `drafted`."""
     rest = p.vector.copy()
     if q is None:
-        rest[drafted] = 0.0
+        rest[drafted : drafted + 1] = 0.0
     else:
         rest -= q.vector
         np.maximum(rest, 0.0, out=rest)
@@ -45,7 +47,8 @@ def residual_token(p: Row, q: Row | None, drafted: int, u: float) -> int:
 
 
 class SequenceSampler:
-    """The sampling state of one request. `task_type` picks the models; `position` counts the tokens drawn so far."""
+    """The sampling state of one request. `task_type` picks the models; `position` counts the tokens drawn
+    so far."""
 
     def __init__(
         self,
@@ -64,20 +67,20 @@ class SequenceSampler:
         self._target, self._draft = models.target[task_type], models.draft[task_type]
         self._break_tables = self._target.symbols.tables
         self._breaks = 0
-        self._target_node = models.start(self._target, prompt_token_ids)
-        self._draft_node = self._stale_node = models.start(self._draft, prompt_token_ids)
+        self._target_node, self._draft_node = models.start(task_type, prompt_token_ids)
+        self._stale_node = self._draft_node
         self._uniforms = uniforms(seed)
         shape = RowShape(params.temperature, params.top_p, params.top_k)
-        masked_ids = tuple(sorted({self._eos_id, *params.stop_token_ids}))
+        sayable = models.tokenizer.output_size
+        self._output_size = sayable
+        masked_ids = tuple(sorted(t for t in {self._eos_id, *params.stop_token_ids} if t < sayable))
         masked = RowShape(params.temperature, params.top_p, params.top_k, masked_ids) if params.min_tokens else shape
         views = models.views
         self._target_views = views.get(self._target, masked), views.get(self._target, shape)
         self._draft_views = views.get(self._draft, masked), views.get(self._draft, shape)
         self._lookup = None
         if speculation is not None and speculation.method == "ngram":
-            self._lookup = NGramProposer(
-                prompt_token_ids, speculation.prompt_lookup_min, speculation.prompt_lookup_max
-            )
+            self._lookup = NGramProposer(prompt_token_ids, speculation.prompt_lookup_min, speculation.prompt_lookup_max)
 
     def propose(self, k: int) -> tuple[list[int], list[Row | None]]:
         """At most k draft tokens, and for each the distribution it was drawn from (None: certain)."""
@@ -87,9 +90,11 @@ class SequenceSampler:
         return self._propose_with_model(k)
 
     def verify(self, drafts: Sequence[int], proposals: Sequence[Row | None]) -> tuple[list[int], int]:
-        """Tokens of one step and how many drafts were accepted: always accepted + 1 tokens. No drafts: plain decoding."""
+        """Tokens of one step and how many drafts were accepted: always accepted + 1 tokens. No drafts:
+        plain decoding."""
         target, draft, tables, draws = self._target, self._draft, self._break_tables, self._uniforms
         masked, plain = self._target_views
+        sayable = self._output_size
         unmasked_at = self._min_tokens - self.position
         node, draft_node, stale, number = self._target_node, self._draft_node, self._stale_node, self._breaks
         emitted: list[int] = []
@@ -97,11 +102,12 @@ class SequenceSampler:
         going = True
         while going:
             view = plain if accepted >= unmasked_at else masked
-            row = view.rows.get(node) or view.build(node)
+            row = view.rows.get(node.shared) or view.build(node.shared)
             if accepted < len(drafts):
                 token = drafts[accepted]
                 q = proposals[accepted]
-                if next(draws) * (1.0 if q is None else q.p[token]) < row.p[token]:
+                p = row.p[token] if token < sayable else 0.0
+                if next(draws) * (1.0 if q is None else q.p[token]) < p:
                     accepted += 1
                 else:
                     going = False
@@ -143,10 +149,9 @@ class SequenceSampler:
         rows: list[Row | None] = []
         for at in range(k):
             view = plain if at >= unmasked_at else masked
+            row = view.rows.get(node.shared) or view.build(node.shared)
             if bias > 0.0 and next(draws) < bias:
-                row = view.shuffled(node)
-            else:
-                row = view.rows.get(node) or view.build(node)
+                row = row.shuffled()
             token = bisect_right(row.cdf, next(draws))
             tokens.append(token)
             rows.append(row)

@@ -1,9 +1,9 @@
-"""One tokenizer for target and draft: known pieces, short fragments, then bytes. Every string survives a round trip.
+"""One tokenizer for target and draft: known pieces, short fragments, then bytes. Every string survives a
+round trip.
 
-A piece is a run of text between two cuts of `_PIECES` (an optional space and a word, a run of spaces, a symbol);
-pieces that are not in the vocabulary are covered from the left by the longest known fragments, and what no fragment
-covers becomes UTF-8 bytes. Special tokens never come out of `encode`.
-"""
+A piece is a run of text between two cuts of `_PIECES` (an optional space and a word, a run of spaces, a
+symbol); pieces that are not in the vocabulary are covered from the left by the longest known fragments, and
+what no fragment covers becomes UTF-8 bytes. Special tokens never come out of `encode`."""
 
 from __future__ import annotations
 
@@ -17,21 +17,30 @@ SPECIALS = ("<|eos|>", "<|user|>", "<|assistant|>", "<|system|>")
 
 
 class Tokenizer:
-    """Ids: specials, then 256 bytes, then pieces. `vocab_size` covers all of them."""
+    """Ids: EOS, the pieces of answers, and behind `output_size` what models only read: other specials,
+    other pieces, fragments, bytes. `vocab_size` covers all of them."""
 
-    def __init__(self, texts: Iterable[str], *, fragments: int = 320) -> None:
-        counts: Counter[str] = Counter()
-        for text in texts:
-            counts.update(_PIECES.findall(text))
-        first_piece = len(SPECIALS) + 256
-        known = [piece for piece, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0]))]
-        known += [f for f in _frequent_fragments(counts, fragments) if f not in counts]
-        self._ids = {piece: first_piece + i for i, piece in enumerate(known)}
-        self._bytes: list[bytes] = [b""] * len(SPECIALS) + [bytes([b]) for b in range(256)]
-        self._bytes += [piece.encode() for piece in known]
+    def __init__(self, answers: Iterable[str], prompts: Iterable[str], *, fragments: int = 320) -> None:
+        answer_counts, counts = _count_pieces(answers), _count_pieces(prompts)
+        said = _ranked(answer_counts)
+        read = [piece for piece in _ranked(counts) if piece not in answer_counts]
+        counts.update(answer_counts)
+        read += [f for f in _frequent_fragments(counts, fragments) if f not in counts]
+        self.output_size = 1 + len(said)
+        self.eos_id = 0
+        self.user_id, self.assistant_id, self.system_id = range(self.output_size, self.output_size + 3)
+        self._specials = dict(
+            zip((self.eos_id, self.user_id, self.assistant_id, self.system_id), SPECIALS, strict=True)
+        )
+        self._first_byte = self.output_size + 3
+        first_read = self._first_byte + 256
+        self._ids = {piece: i for i, piece in enumerate(said, start=1)}
+        self._ids.update({piece: i for i, piece in enumerate(read, start=first_read)})
+        self._bytes = [b"", *(piece.encode() for piece in said), b"", b"", b""]
+        self._bytes += [bytes([b]) for b in range(256)]
+        self._bytes += [piece.encode() for piece in read]
         self._cache: dict[str, tuple[int, ...]] = {}
-        self._longest = max(map(len, known), default=1)
-        self.eos_id, self.user_id, self.assistant_id, self.system_id = range(len(SPECIALS))
+        self._longest = max(map(len, self._ids))
 
     @property
     def vocab_size(self) -> int:
@@ -60,7 +69,7 @@ class Tokenizer:
 
     def token_text(self, token_id: int) -> str:
         """One token for people: its text, or the name of a special."""
-        return SPECIALS[token_id] if token_id < len(SPECIALS) else self.decode([token_id])
+        return self._specials.get(token_id) or self.decode([token_id])
 
     def render_chat(self, messages: Iterable[tuple[str, str]]) -> list[int]:
         """Token ids of a chat, (role, content) pairs, up to where the assistant's answer begins."""
@@ -86,11 +95,22 @@ class Tokenizer:
                     at = end
                     break
             else:
-                ids.extend(len(SPECIALS) + b for b in piece[at].encode("utf-8", errors="replace"))
+                ids.extend(self._first_byte + b for b in piece[at].encode("utf-8", errors="replace"))
                 at += 1
         if len(self._cache) < 4096 and len(piece) < 64:
             self._cache[piece] = tuple(ids)
         return tuple(ids)
+
+
+def _count_pieces(texts: Iterable[str]) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update(_PIECES.findall(text))
+    return counts
+
+
+def _ranked(counts: Counter[str]) -> list[str]:
+    return [piece for piece, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0]))]
 
 
 def _frequent_fragments(counts: Counter[str], limit: int) -> list[str]:

@@ -1,11 +1,11 @@
 """Public data types of the rehearsal engine: what goes in, what a step gives back, what is counted.
 
-Times are seconds of the engine's own clock (virtual or monotonic: the caller passes `now_s`), counts are tokens.
-Counting follows vLLM 0.32 (`Scheduler.update_from_output`, `make_spec_decoding_stats`).
-"""
+Times are seconds of the engine's own clock (virtual or monotonic: the caller passes `now_s`), counts are
+tokens. Counting follows vLLM 0.32 (`Scheduler.update_from_output`, `make_spec_decoding_stats`)."""
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -33,11 +33,12 @@ class QueueFullError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class SamplingParams:
-    """Sampling of one request. `temperature` 0 is greedy; `top_k` 0 or -1 is off; `seed` None: the engine picks one.
+    """Sampling of one request. `temperature` 0 is greedy; `top_k` 0 or -1 is off; `seed` None: the engine
+    picks one.
 
-    `stop` strings end the request after the round in which their text appears: the round's tokens all count, the
-    text is cut (vLLM's detokenizer does the same). `min_tokens` masks EOS and `stop_token_ids` until reached.
-    """
+    `stop` strings end the request after the round in which their text appears: the round's tokens all
+    count, the text is cut (vLLM's detokenizer does the same). `min_tokens` masks EOS and `stop_token_ids`
+    until reached."""
 
     temperature: float = 1.0
     top_p: float = 1.0
@@ -70,9 +71,9 @@ class SpeculationConfig:
     """Speculation of one engine: proposer, k, and optionally k by batch size as `((start, end, k), ...)`.
 
     `schedule` ranges are inclusive; a batch size in no range takes the k of the last range before it, or
-    `num_speculative_tokens` where there is none. `prompt_lookup_min/max`: n-gram sizes the ngram proposer matches.
-    `draft_max_model_len`: beyond it the drafter emits token 0, as vLLM's does, which is still drafted and counted.
-    """
+    `num_speculative_tokens` where there is none. `prompt_lookup_min/max`: n-gram sizes the ngram proposer
+    matches. `draft_max_model_len`: beyond it the drafter emits token 0, as vLLM's does, which is still
+    drafted and counted."""
 
     method: SpecMethod = "draft_model"
     num_speculative_tokens: int = 4
@@ -95,11 +96,12 @@ class SpeculationConfig:
 
 @dataclass(frozen=True, slots=True)
 class EngineConfig:
-    """One engine. `speculation` None is the baseline; `num_blocks` and `tensor_parallel` None: from the hardware.
+    """One engine. `speculation` None is the baseline; `num_blocks` and `tensor_parallel` None: from the
+    hardware.
 
-    `speed` > 1 makes every step that many times faster; `jitter` is the sigma of a log-normal factor on step times.
-    `phantom_rounds`: a full prefix hit of a new request counts one round of k rejected drafts, as vLLM >= 0.25 does.
-    """
+    `speed` > 1 makes every step that many times faster; `jitter` is the sigma of a log-normal factor on
+    step times. `phantom_rounds`: a full prefix hit of a new request counts one round of k rejected drafts,
+    as vLLM >= 0.25 does."""
 
     speculation: SpeculationConfig | None = None
     hardware: str = "h100"
@@ -125,10 +127,10 @@ class Switches:
     """What may be changed while the engine runs; the engine reads it at each step.
 
     `speculation_enabled` False: plain decoding (kill switch). The others are faults:
-    `correction` False resamples a rejected position from p instead of the normalised max(0, p - q), which makes
-    the output distribution wrong; `draft_bias` is the probability that a draft position is sampled from a shuffled
-    draft distribution (drift: acceptance falls, outputs stay right); `stale_draft` drafts without the last token.
-    """
+    `correction` False resamples a rejected position from p instead of the normalised max(0, p - q), which
+    makes the output distribution wrong; `draft_bias` is the probability that a draft position is sampled
+    from a shuffled draft distribution (drift: acceptance falls, outputs stay right); `stale_draft` drafts
+    without the last token."""
 
     speculation_enabled: bool = True
     correction: bool = True
@@ -181,10 +183,10 @@ class RequestTimes:
 class RequestOutput:
     """What one request got in one step. `new_token_ids` is already trimmed at EOS, stop ids and max_tokens.
 
-    `num_drafted` and `num_accepted` describe the round behind it (0, 0 for a step without drafts), before trimming.
-    `stop_reason`: the stop string or stop token id; None for EOS. `text_end`: with a stop string, the number of
-    characters of the decoded output to keep. `spec` is None while speculation is not configured.
-    """
+    `num_drafted` and `num_accepted` describe the round behind it (0, 0 for a step without drafts), before
+    trimming. `stop_reason`: the stop string or stop token id; None for EOS. `text_end`: with a stop string,
+    the number of characters of the decoded output to keep. `spec` is None while speculation is not
+    configured."""
 
     request_id: str
     new_token_ids: list[int]
@@ -205,9 +207,9 @@ class RequestOutput:
 class StepResult:
     """One engine step that began at `started_s`. Its outputs exist at `started_s + duration_s`.
 
-    `draft_time_s` + `verify_time_s` <= `duration_s`: the rest is the fixed step overhead. `batch_size` is the number
-    of requests scheduled; `prefill_tokens` and `decode_tokens` (1 + drafts per decoding request) were computed.
-    """
+    `draft_time_s` + `verify_time_s` <= `duration_s`: the rest is the fixed step overhead. `batch_size` is
+    the number of requests scheduled; `prefill_tokens` and `decode_tokens` (1 + drafts per decoding request)
+    were computed."""
 
     started_s: float
     duration_s: float
@@ -222,7 +224,8 @@ class StepResult:
 
 @dataclass(slots=True)
 class EngineCounters:
-    """Cumulative counts since start or `Engine.reset_counters` (names without vLLM's `vllm:` and `_total`)."""
+    """Cumulative counts since start or `Engine.reset_counters` (names without vLLM's `vllm:` and
+    `_total`)."""
 
     num_drafts: int = 0
     num_draft_tokens: int = 0
@@ -243,6 +246,10 @@ class EngineCounters:
     admission_rejections: dict[str, int] = field(
         default_factory=lambda: {"max_num_queued_reqs": 0, "max_num_queued_tokens": 0}
     )
+
+    def copy(self) -> EngineCounters:
+        """An independent copy: what a scrape may see until the next delivery."""
+        return deepcopy(self)
 
 
 @dataclass(frozen=True, slots=True)

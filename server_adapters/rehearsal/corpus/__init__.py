@@ -1,8 +1,7 @@
 """Text of our own, generated from small grammars: prompts with their answers, per task type.
 
-The grammars differ in entropy the way the tasks do: JSON and code repeat themselves, prose does not. Nothing here
-sets an acceptance rate; it follows from how well the weaker model learns each text.
-"""
+The grammars differ in entropy the way the tasks do: JSON and code repeat themselves, prose does not.
+Nothing here sets an acceptance rate; it follows from how well the weaker model learns each text."""
 
 from __future__ import annotations
 

@@ -1,0 +1,5 @@
+"""`python -m loadgen` is `specload`."""
+
+from loadgen.cli import main
+
+main()

@@ -1,0 +1,143 @@
+"""E / c between two arms, stage by stage (docs/method.md, "Where the time goes").
+
+mean TPOT_baseline / mean TPOT_candidate = E / c, an identity of pooled means: TPOT is Σ decode time ÷
+Σ decode tokens, E the ratio of the arms' tokens per decode step, c that of their mean step times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from loadgen.analyze.conditions import running_mean
+from loadgen.analyze.frames import Frame
+from loadgen.analyze.groups import Group, stage_groups
+from loadgen.analyze.spec_counts import Steps
+from loadgen.analyze.speculation import Setting, decode_steps
+from loadgen.analyze.summary import Decomposition, N
+from loadgen.analyze.values import absent, exact
+from loadgen.analyze.windows import SegmentWindow
+from loadgen.record import ArmFacts
+
+#: Running batches further apart than this are not like for like
+ALIKE = 1.10
+BASELINE = "baseline"
+
+
+@dataclass(frozen=True)
+class ArmData:
+    """What the analysis knows of one arm."""
+
+    frame: Frame
+    windows: tuple[SegmentWindow, ...]
+    setting: Setting
+
+
+def baseline_of(arms: Mapping[str, ArmFacts]) -> str | None:
+    """The arm of that name, else the only one found without speculation, else none."""
+    if BASELINE in arms:
+        return BASELINE
+    off = [name for name, facts in arms.items() if facts.speculation is False]
+    return off[0] if len(off) == 1 else None
+
+
+def decompose(arms: Mapping[str, ArmData], baseline: str | None) -> list[Decomposition]:
+    """One entry for each stage both arms have, and each arm beside the baseline."""
+    if baseline is None or baseline not in arms:
+        return []
+    base = {g.windows[0].phase.stage_index: g for g in _stages(arms[baseline])}
+    found = []
+    for name, data in arms.items():
+        if name == baseline:
+            continue
+        for group in _stages(data):
+            other = base.get(group.windows[0].phase.stage_index)
+            if other is not None:
+                found.append(_pair((name, data, group), (baseline, arms[baseline], other)))
+    return found
+
+
+def _stages(data: ArmData) -> Sequence[Group]:
+    return list(stage_groups(data.frame, data.windows))
+
+
+Side = tuple[str, ArmData, Group]
+
+
+def _pair(candidate: Side, baseline: Side) -> Decomposition:
+    speedup = _speedup(candidate, baseline)
+    e = _e_ratio(candidate, baseline)
+    c = _cost(e, speedup)
+    runs = running_mean(candidate[2].windows), running_mean(baseline[2].windows)
+    alike = _alike(runs[0], runs[1])
+    return Decomposition(
+        stage=candidate[2].stage or "",
+        concurrency=candidate[2].concurrency,
+        candidate=candidate[0],
+        baseline=baseline[0],
+        e_decode=e,
+        c=c,
+        speedup_decode=speedup,
+        baseline_running=runs[1],
+        candidate_running=runs[0],
+        like_for_like=alike,
+        sentence=_sentence(e, c, speedup, alike, runs),
+    )
+
+
+def _pooled(side: Side) -> tuple[float, float, int]:
+    """(Σ decode seconds, Σ decode tokens, requests) of the stage's ok streams."""
+    frame, rows = side[1].frame, side[2].rows
+    mine = rows[frame.ok[rows] & ~np.isnan(frame.decode_s[rows])]
+    return float(frame.decode_s[mine].sum()), float(frame.decode_tokens[mine].sum()), len(mine)
+
+
+def _speedup(candidate: Side, baseline: Side) -> N:
+    (time_c, tokens_c, n_c), (time_b, tokens_b, n_b) = _pooled(candidate), _pooled(baseline)
+    for (name, _, _), n in ((candidate, n_c), (baseline, n_b)):
+        if n == 0:
+            return absent(f"no ok stream of {name} has a decode time and a token count")
+    return exact((time_b / tokens_b) / (time_c / tokens_c), min(n_c, n_b), "chunk")
+
+
+def _e_ratio(candidate: Side, baseline: Side) -> N:
+    """Both arms' steps from the same kind of source where both have it."""
+    steps = [decode_steps(side[1].frame, side[2], side[1].setting) for side in (candidate, baseline)]
+    for (name, _, _), found in zip((candidate, baseline), steps, strict=True):
+        if isinstance(found, str):
+            return absent(f"{name}: {found}")
+        if found.steps <= 0 or found.tokens <= 0:
+            return absent(f"{name}: no decode step", source=found.source)
+    one, other = (s for s in steps if isinstance(s, Steps))
+    source = one.source if one.source == other.source else f"{one.source}; {other.source}"
+    notes = "; ".join(s.note for s in (one, other) if s.note)
+    return exact((one.tokens / one.steps) / (other.tokens / other.steps), int(one.steps), source, notes or None)
+
+
+def _cost(e: N, speedup: N) -> N:
+    if e.value is None or speedup.value is None:
+        return absent(e.reason if e.value is None and e.reason else speedup.reason or "E is not known", source=e.source)
+    return exact(e.value / speedup.value, e.n, e.source, e.reason)
+
+
+def _alike(one: N, other: N) -> bool | None:
+    if one.value is None or other.value is None or min(one.value, other.value) <= 0:
+        return None
+    return max(one.value, other.value) / min(one.value, other.value) <= ALIKE
+
+
+def _sentence(e: N, c: N, speedup: N, alike: bool | None, runs: tuple[N, N]) -> str:
+    if speedup.value is None:
+        return f"Decoding cannot be compared: {speedup.reason}."
+    pace = f"decoding is {speedup.value:.2f}× {'faster' if speedup.value >= 1 else 'as fast: slower'}"
+    if e.value is None or c.value is None:
+        text = f"{pace[0].upper()}{pace[1:]}; E and c are not known: {e.reason}."
+    else:
+        text = f"{e.value:.2f} tokens per step, a step costs {c.value:.2f}× a plain one, so {pace}."
+    if alike is False:
+        text += f" Not like for like: {runs[0].value:.1f} requests ran at once, {runs[1].value:.1f} in the baseline."
+    elif alike is None:
+        text += " Whether both ran equal batches is not known."
+    return text

@@ -1,0 +1,79 @@
+"""Exact percentiles: nearest rank over raw samples, pooled, never averaged (docs/method.md, "Percentiles")."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loadgen.analyze.summary import AllSent, D
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+PERCENT: dict[str, int] = {"p50": 50, "p90": 90, "p95": 95, "p99": 99}
+#: Samples needed to show a percentile: 1/(1 − p) of them, so that at least one lies at or above it.
+#: Claims against a limit need more (docs/method.md, "Percentiles").
+SMALLEST_N: dict[str, int] = {"p50": 1, "p90": 10, "p95": 20, "p99": 100}
+#: for the slow end of a speed, P5: as for P95
+SMALLEST_N_P5 = 20
+
+
+def rank(n: int, percent: int) -> int:
+    """1-based nearest rank: ceil(percent × n / 100), in integers, at least 1."""
+    return max(-(-percent * n // 100), 1)
+
+
+def nearest_rank(ordered: Floats, percent: int) -> float:
+    """The sample of that rank. `ordered` ascending, not empty."""
+    return float(ordered[rank(len(ordered), percent) - 1])
+
+
+def distribution(
+    values: Floats, *, per: str, source: str, reason: str, unit: str = "s", failures: int | None = None
+) -> D:
+    """`values` without NaN, in any order. `reason` is given where there are none.
+
+    `failures`: requests that count as +∞ in the second view; None = the number has no such view.
+    """
+    ordered = np.sort(values)
+    n = len(ordered)
+    second = None if failures is None else _all_sent(ordered, failures)
+    if n == 0:
+        return D(n=0, unit=unit, per=per, source=source, reason=reason, all_sent=second)
+    found = {name: nearest_rank(ordered, p) for name, p in PERCENT.items() if n >= SMALLEST_N[name]}
+    return D(
+        n=n, unit=unit, per=per, source=source, mean=float(ordered.mean()), max=float(ordered[-1]),
+        reasons=_too_few(n), all_sent=second, **found,
+    )  # fmt: skip
+
+
+def weighted(ordered: Floats, weights: Ints, *, per: str, source: str, reason: str, unit: str = "s") -> D:
+    """As if every value stood there `weight` times; n = Σ weights. `ordered` ascending, weights ≥ 0."""
+    upto = np.cumsum(weights)
+    n = int(upto[-1]) if len(upto) else 0
+    if n == 0:
+        return D(n=0, unit=unit, per=per, source=source, reason=reason)
+    found = {
+        name: float(ordered[np.searchsorted(upto, rank(n, p))]) for name, p in PERCENT.items() if n >= SMALLEST_N[name]
+    }
+    mean, largest = float(np.dot(ordered, weights) / n), float(ordered[np.searchsorted(upto, n)])
+    return D(n=n, unit=unit, per=per, source=source, mean=mean, max=largest, reasons=_too_few(n), **found)
+
+
+def _too_few(n: int) -> dict[str, str]:
+    return {name: f"needs at least {least} samples, there are {n}" for name, least in SMALLEST_N.items() if n < least}
+
+
+def _all_sent(ordered: Floats, failures: int) -> AllSent:
+    n = len(ordered) + failures
+    found: dict[str, float] = {}
+    infinite: list[str] = []
+    for name, percent in PERCENT.items():
+        if n < SMALLEST_N[name]:
+            continue
+        at = rank(n, percent)
+        if at > len(ordered):
+            infinite.append(name)
+        else:
+            found[name] = float(ordered[at - 1])
+    return AllSent(n=n, infinite=infinite, **found)

@@ -1,0 +1,120 @@
+"""A whole run to its summary."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from loadgen.analyze import latency
+from loadgen.analyze.conditions import conditions, of_run
+from loadgen.analyze.decompose import ArmData, baseline_of, decompose
+from loadgen.analyze.frames import frame_of
+from loadgen.analyze.groups import Group, groups_of, overall
+from loadgen.analyze.reconcile import reconcile
+from loadgen.analyze.selfcheck import validity
+from loadgen.analyze.speculation import Setting, speculation
+from loadgen.analyze.summary import Absent, Arm, G, Requests, Summary
+from loadgen.analyze.throughput import Flow, flow_of, throughput
+from loadgen.analyze.windows import windows_of
+from loadgen.drive import Accounting, Outcome
+from loadgen.record import ArmFacts, RunData
+
+LATER = "not part of this version: arms are shown side by side, without intervals or a verdict"
+
+
+def analyze(run: RunData) -> Summary:
+    """Every published number of a run, also of one that was interrupted or killed. Pure."""
+    manifest = run.manifest
+    arms = {name: _arm_data(run, name) for name in manifest.arms}
+    slos = manifest.scenario.get("slos") or {}
+    return Summary(
+        run_id=manifest.run_id,
+        finished=manifest.state == "finished",
+        validity=validity(run.health, [d.frame for d in arms.values()], [w for d in arms.values() for w in d.windows]),
+        arms={name: _arm(data, slos) for name, data in arms.items()},
+        decomposition=decompose(arms, baseline_of(manifest.arms)),
+        reconciliation=[
+            row
+            for data in arms.values()
+            for row in reconcile(data.frame, data.windows, data.setting.facts.chunk_unit, data.setting.k)
+        ],
+        comparison=Absent(reason=LATER),
+        findings=Absent(reason=LATER),
+        verdict=Absent(reason=LATER),
+        conditions=of_run(run),
+    )
+
+
+def _arm_data(run: RunData, name: str) -> ArmData:
+    frame = frame_of(run.requests, name)
+    return ArmData(frame, windows_of(run, frame), _setting(run.manifest.arms[name], run.manifest.scenario))
+
+
+def _setting(facts: ArmFacts, scenario: Mapping[str, Any]) -> Setting:
+    tasks = (scenario.get("workload") or {}).get("tasks") or []
+    limit = facts.capabilities.get("max_model_len")
+    return Setting(
+        facts=facts,
+        artefact=facts.capabilities.get("counts_artefact"),
+        structured=any(task.get("json_schema") for task in tasks),
+        max_model_len=int(limit) if limit is not None else None,
+    )
+
+
+def _arm(data: ArmData, slos: Mapping[str, Any]) -> Arm:
+    flow = flow_of(data.frame, data.windows)
+    return Arm(
+        overall=_group(data, flow, overall(data.frame, data.windows), slos),
+        by=[_group(data, flow, group, slos) for group in groups_of(data.frame, data.windows)],
+    )
+
+
+def _group(data: ArmData, flow: Flow, group: Group, slos: Mapping[str, Any]) -> G:
+    frame, rows = data.frame, group.rows
+    speed, slow_end = latency.speed(frame, rows)
+    why = data.setting.facts.absent_columns
+    return G(
+        task_type=group.task_type,
+        input_segment=group.input_segment,
+        output_segment=group.output_segment,
+        concurrency=group.concurrency,
+        stage=group.stage,
+        temperature=group.temperature,
+        requests=_requests(data, group),
+        stream=latency.stream(frame, rows),
+        non_stream=latency.non_stream(frame, rows),
+        tpot_s=latency.tpot(frame, rows),
+        **latency.pace(frame, rows),
+        generation_speed=speed,
+        generation_speed_p5=slow_end,
+        **latency.server_times(frame, rows, group.counters, why),
+        throughput=throughput(frame, flow, rows, group.windows, slos),
+        speculation=speculation(frame, group, data.setting),
+        conditions=conditions(frame, group),
+    )
+
+
+def _requests(data: ArmData, group: Group) -> Requests:
+    """Accounting of the group's segments where the group is all there is of them, else null."""
+    names, counts = np.unique(data.frame.outcome[group.rows].astype(str), return_counts=True)
+    outcomes = {outcome.value: 0 for outcome in Outcome}
+    outcomes |= {str(name): int(n) for name, n in zip(names, counts, strict=True)}
+    accounts = [w.phase.accounting for w in group.windows]
+    known = [a for a in accounts if a is not None]
+    whole = group.whole_windows and len(known) == len(accounts)
+    return Requests(
+        sent=len(group.rows),
+        outcomes=outcomes,
+        scheduled=_sum(known, "scheduled", whole),
+        dropped=_sum(known, "dropped", whole),
+        unsent=_sum(known, "unsent", whole),
+        late=_sum(known, "late", whole),
+        capped_in_flight=_sum(known, "capped_in_flight", whole),
+        capped_rate=_sum(known, "capped_rate", whole),
+    )
+
+
+def _sum(accounts: Sequence[Accounting], name: str, whole: bool) -> int | None:
+    return sum(int(getattr(a, name)) for a in accounts) if whole else None

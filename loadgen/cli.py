@@ -1,0 +1,296 @@
+"""The command line. Exit codes live only here."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import traceback
+from collections.abc import Callable, Coroutine
+from dataclasses import asdict
+from enum import IntEnum
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import orjson
+import typer
+from rich.console import Console
+
+from loadgen import __version__
+from loadgen.analyze import Summary, analyze
+from loadgen.errors import ScenarioError, SpecloadError, StorageError, TargetUnusable
+from loadgen.experiment import RunOptions, RunResult, check, demo_vllm, describe_server, run_scenario
+from loadgen.record import list_runs, open_run, record_schema, write_export
+from loadgen.report import RunProgress, planned_load, render_plan, render_terminal
+from loadgen.scenario import SecretSource, load_scenario, read_secret, scenario_schema
+
+
+class Exit(IntEnum):
+    """Contract: docs/cli.md. 98 and 99 join with the verdict."""
+
+    PASS = 0
+    INTERNAL = 1
+    USAGE = 2
+    TARGET = 3
+    INTERRUPTED = 130
+
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+#: A pipe has no width: wide enough for every table.
+out = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
+err = Console(stderr=True, highlight=False)
+
+ScenarioFile = Annotated[Path, typer.Argument(help="scenario file (YAML); keys: docs/scenario.md")]
+RunDir = Annotated[Path, typer.Argument(help="run directory, or a run id under --out")]
+Out = Annotated[Path, typer.Option("--out", help="folder of run directories")]
+Set = Annotated[list[str], typer.Option("--set", help="override a scenario key: dotted.key=value (repeatable)")]
+ArmUrl = Annotated[list[str], typer.Option("--arm", help="URL of an arm: name=URL (repeatable)")]
+Json = Annotated[bool, typer.Option("--json", help="print JSON on stdout, nothing else")]
+
+RUNS = Path("runs")
+
+
+@app.callback(invoke_without_command=True)
+def specload(version: Annotated[bool, typer.Option("--version", help="print the version")] = False) -> None:
+    """Load testing of LLM inference servers whose subject is speculative decoding."""
+    if version:
+        out.print(__version__)
+        raise typer.Exit(Exit.PASS)
+
+
+@app.command()
+def demo(out_dir: Out = RUNS, json: Json = False) -> None:
+    """Two real vLLM servers on this CPU, speculation off and on, a small ramp, the report."""
+    _finish(_watched(lambda progress: demo_vllm(out_dir, progress)), json)
+
+
+@app.command()
+def init(
+    url: Annotated[str, typer.Argument(help="base URL of a running server")],
+    file: Annotated[Path, typer.Option("--file", help="where to write the scenario")] = Path("scenario.yaml"),
+    api_key_env: Annotated[str | None, typer.Option("--api-key-env", help="environment variable with the key")] = None,
+    force: Annotated[bool, typer.Option("--force", help="overwrite the file")] = False,
+    json: Json = False,
+) -> None:
+    """Look at a server, write a scenario for it, name the flags that would give better numbers."""
+    if file.exists() and not force:
+        raise ScenarioError([f"{file} exists; choose another with --file, or --force to overwrite it"])
+    key = read_secret(SecretSource(env=api_key_env)) if api_key_env else None
+    found = asyncio.run(describe_server(url, file.name, key))
+    try:
+        file.write_text(found.scenario)
+    except OSError as error:
+        raise StorageError(f"{file}: cannot be written: {error.strerror}") from None
+    if json:
+        return _print_json({"url": found.url, "adapter": found.adapter, "capabilities": asdict(found.capabilities)})
+    c = found.capabilities
+    speculation = {True: f"on, k = {c.k}", False: "off", None: "cannot be seen"}[c.speculation]
+    out.print(
+        f"{found.adapter} {c.version or '(version unknown)'} · models {', '.join(c.models)} · speculation {speculation}"
+    )
+    for note in c.notes:
+        out.print(f"• {note}", markup=False)
+    out.print(f"wrote {file}; next: specload check {file}")
+    return None
+
+
+@app.command("check")
+def check_command(
+    scenario: ScenarioFile,
+    arm: ArmUrl = [],  # noqa: B006  (typer reads the default, never mutates it)
+    set_: Set = [],  # noqa: B006
+    offline: Annotated[bool, typer.Option("--offline", help="do not look at the targets")] = False,
+    json: Json = False,
+) -> None:
+    """Validate a scenario, draw its load, count requests, tokens, minutes and cost, look at the targets."""
+    found = asyncio.run(check(load_scenario(scenario, set_, _arms(arm)), targets=not offline))
+    if json:
+        return _print_json(
+            {
+                "plan_hash": found.plan.hash,
+                "totals": asdict(found.plan.totals),
+                "cost": found.cost,
+                "limits": asdict(found.limits),
+                "stages": [asdict(s) for s in planned_load(found.plan)],
+                "arms": {n: a.facts.model_dump() for n, a in found.ready.arms.items()} if found.ready else None,
+                "notes": list(found.ready.notes) if found.ready else [],
+            }
+        )
+    render_plan(found.plan, found.limits, found.cost, out)
+    if found.ready:
+        for name, ready in found.ready.arms.items():
+            c = ready.capabilities
+            speculation = {True: f"on (k = {c.k})", False: "off", None: "not visible"}[c.speculation]
+            out.print(
+                f"{name}: {ready.model} on {ready.adapter.name} {c.version or ''}, speculation {speculation}: ready"
+            )
+        for note in found.ready.notes:
+            out.print(f"• {note}", markup=False)
+    return None
+
+
+@app.command()
+def run(
+    scenario: ScenarioFile,
+    arm: ArmUrl = [],  # noqa: B006
+    out_dir: Out = RUNS,
+    set_: Set = [],  # noqa: B006
+    shard: Annotated[str | None, typer.Option("--shard", help="I/N: drive share I (from 0) of N of the plan")] = None,
+    json: Json = False,
+) -> None:
+    """Replay a scenario against its arms, record everything, print the report."""
+    loaded = load_scenario(scenario, set_, _arms(arm))
+    options = RunOptions(out_dir, tuple(set_), _shard(shard))
+    _finish(_watched(lambda progress: run_scenario(loaded, options, progress)), json)
+
+
+@app.command()
+def runs(out_dir: Out = RUNS, json: Json = False) -> None:
+    """The history: every run directory, newest first."""
+    rows = list_runs(out_dir)
+    if json:
+        return _print_json(
+            [{k: getattr(r, k) for k in ("run_id", "path", "started", "state", "problem")} for r in rows]
+        )
+    if not rows:
+        out.print(f"no runs in {out_dir}")
+    for r in rows:
+        problem = f"  {r.problem}" if r.problem else ""
+        out.print(f"{r.run_id}  {r.started or '':24}  {r.state:11}{problem}", markup=False)
+    return None
+
+
+@app.command()
+def report(
+    run_dir: RunDir,
+    out_dir: Out = RUNS,
+    format_: Annotated[Literal["text", "json"], typer.Option("--format", help="text or json")] = "text",
+    json: Json = False,
+) -> None:
+    """Recompute every number from a run directory, finished or not, and print it."""
+    summary = analyze(open_run(_run_path(run_dir, out_dir)))
+    _show(summary, json or format_ == "json")
+
+
+@app.command()
+def export(
+    run_dir: RunDir,
+    to: Annotated[Literal["jsonl", "csv", "parquet"], typer.Option("--to", help="file format")],
+    file: Annotated[Path | None, typer.Option("--file", help="default: RUN/export.FORMAT; - is stdout")] = None,
+    out_dir: Out = RUNS,
+    json: Json = False,
+) -> None:
+    """One row per request, the columns of docs/records.md."""
+    path = _run_path(run_dir, out_dir)
+    target = file or path / f"export.{to}"
+    rows = write_export(open_run(path), to, target)
+    if json:
+        _print_json({"rows": rows, "path": str(target)})
+    elif str(target) != "-":
+        out.print(f"{rows} rows to {target}")
+
+
+@app.command()
+def schema(
+    what: Annotated[Literal["scenario", "record", "summary"], typer.Argument(help="which contract")],
+) -> None:
+    """Print a contract as JSON Schema."""
+    schemas: dict[str, Callable[[], dict[str, Any]]] = {
+        "scenario": scenario_schema,
+        "record": record_schema,
+        "summary": lambda: Summary.model_json_schema(mode="serialization"),
+    }
+    _print_json(schemas[what]())
+
+
+def main() -> None:
+    """Entry point: errors become one message and an exit code."""
+    try:
+        code = app(standalone_mode=False)
+    except typer.Abort:
+        code = Exit.INTERRUPTED
+    except KeyboardInterrupt:
+        code = Exit.INTERRUPTED
+    except (ScenarioError, TargetUnusable, StorageError) as error:
+        err.print(f"specload: {error}", style="red", markup=False)
+        code = Exit.TARGET if isinstance(error, TargetUnusable) else Exit.USAGE
+    except SpecloadError as error:
+        err.print(f"specload: {error}", style="red", markup=False)
+        code = Exit.INTERNAL
+    except Exception as error:
+        code = _usage_or_internal(error)
+    sys.exit(int(code or 0))
+
+
+def _usage_or_internal(error: Exception) -> Exit:
+    """typer's own usage errors know how to show themselves; anything else is ours."""
+    show = getattr(error, "show", None)
+    if callable(show):
+        show()
+        return Exit.USAGE
+    traceback.print_exception(error)
+    err.print("specload: internal error; what was measured is kept. Please report the lines above.", style="red")
+    return Exit.INTERNAL
+
+
+def _watched(work: Callable[[RunProgress], Coroutine[Any, Any, RunResult]]) -> RunResult:
+    """Run `work(progress)` with a progress display that is always closed."""
+    progress = RunProgress(err)
+
+    async def inner() -> RunResult:
+        return await work(progress)
+
+    try:
+        return asyncio.run(inner())
+    finally:
+        progress.close()
+
+
+def _finish(result: RunResult, json: bool) -> None:
+    _show(result.summary, json)
+    if not json:
+        out.print(f"records: {result.path} · again: specload report {result.path}", soft_wrap=True)
+    if result.state == "interrupted":
+        raise typer.Exit(Exit.INTERRUPTED)
+    if result.state == "failed":
+        err.print(f"specload: the run was ended early: {result.reason}", style="red", markup=False)
+        raise typer.Exit(Exit.INTERNAL)
+
+
+def _show(summary: Summary, json: bool) -> None:
+    if json:
+        _print_json(summary.model_dump(mode="json"))
+    else:
+        render_terminal(summary, out)
+
+
+def _print_json(value: Any) -> None:
+    sys.stdout.buffer.write(orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def _arms(pairs: list[str]) -> dict[str, str]:
+    arms = {}
+    for pair in pairs:
+        name, sign, url = pair.partition("=")
+        if not sign or not name or not url:
+            raise ScenarioError([f"--arm {pair!r}: write it as name=URL, like --arm baseline=http://127.0.0.1:8001"])
+        arms[name] = url
+    return arms
+
+
+def _shard(text: str | None) -> tuple[int, int] | None:
+    if text is None:
+        return None
+    i, _, n = text.partition("/")
+    if not (i.isdigit() and n.isdigit() and int(i) < int(n)):
+        raise ScenarioError([f"--shard {text!r}: write it as I/N with 0 <= I < N, like --shard 0/4"])
+    return int(i), int(n)
+
+
+def _run_path(run_dir: Path, out_dir: Path) -> Path:
+    return run_dir if run_dir.is_dir() or not (out_dir / run_dir).is_dir() else out_dir / run_dir

@@ -1,0 +1,153 @@
+"""Drives segments against one arm: sends what the plan says, and ends every request in one outcome."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any
+
+import httpx
+
+from loadgen.drive.asking import Asking, DriveLimits
+from loadgen.drive.cap import RateCap
+from loadgen.drive.dispatcher import ClosedRun, open_loop
+from loadgen.drive.health import quiet_gc, watch_loop
+from loadgen.drive.ledger import Redact
+from loadgen.drive.recorder import Recorder, Tally
+from loadgen.drive.request import DriveArm, Prepared, RequestBuilder
+from loadgen.drive.segment_run import SegmentRun, StopReason
+from loadgen.drive.transport import make_transport
+from loadgen.drive.types import Deadlines, SegmentResult, Sink
+from loadgen.drive.watchdog import Watchdog
+from loadgen.plan import Case, LengthModel, OpenLoop, Plan, Segment, render
+
+
+class Driver:
+    """One arm's driver, in the event loop that it is called in. Runs one segment at a time.
+
+    `lengths` may be replaced between segments. `cap` is shared by the drivers whose requests it
+    counts together; `tally` likewise. `transport` makes the wire of each segment.
+    """
+
+    def __init__(
+        self,
+        arm: DriveArm,
+        plan: Plan,
+        lengths: LengthModel,
+        sink: Sink,
+        limits: DriveLimits,
+        asking: Asking,
+        redact: Redact,
+        *,
+        worker: int = 0,
+        cap: RateCap | None = None,
+        tally: Tally | None = None,
+        transport: Callable[[Deadlines], httpx.AsyncBaseTransport] = make_transport,
+    ) -> None:
+        self.lengths = lengths
+        self.tally = tally or Tally()
+        self._arm = arm
+        self._plan = plan
+        self._sink = sink
+        self._limits = limits
+        self._asking = asking
+        self._redact = redact
+        self._worker = worker
+        self._cap = cap
+        self._transport = transport
+        self._run: SegmentRun | None = None
+        self._stopped: StopReason | None = None
+        self._fault: Exception | None = None
+
+    def stop(self, reason: StopReason) -> None:
+        """Start nothing more, also in later segments; a second call cuts what is in flight at once."""
+        self._stopped = self._stopped or reason
+        if self._run is not None:
+            self._run.stop(reason)
+
+    async def run(self, segment: Segment, start_ns: int) -> SegmentResult:
+        """Drive `segment` with its time zero at `start_ns` (CLOCK_MONOTONIC).
+
+        Returns when every request has ended and is with the sink. Raises what the sink raised
+        (StorageError), after that. Cancelling cuts what is in flight and records it first.
+        """
+        self._fault = None
+        transport = self._transport(self._limits.deadlines)
+        recorder = Recorder(
+            self._arm.adapter, self._redact, self._asking.keep_text, self._sink, self.tally, self._on_fault
+        )
+        prepared = Prepared(self._cases(segment), self._builder(segment))
+        run = self._run = SegmentRun(
+            segment,
+            start_ns,
+            self._arm.name,
+            self._worker,
+            transport,
+            prepared,
+            self._cap,
+            self.tally.note_sent,
+            recorder.add,
+        )
+        if self._stopped is not None:
+            run.stop(self._stopped)
+        beside = [asyncio.create_task(work) for work in self._beside(run, recorder)]
+        try:
+            with quiet_gc():
+                result = await self._drive(run)
+                await recorder.flush()
+        except BaseException:
+            run.stop(run.reason or "user_stop")
+            await run.cut()
+            await recorder.flush()
+            raise
+        finally:
+            self._run = None
+            for task in beside:
+                task.cancel()
+            await asyncio.gather(*beside, return_exceptions=True)
+            await transport.aclose()
+        if self._fault is not None:
+            raise self._fault
+        return result
+
+    async def _drive(self, run: SegmentRun) -> SegmentResult:
+        load, full_ns, closed = run.segment.load, run.start_ns, None
+        if isinstance(load, OpenLoop):
+            load_end_ns = await open_loop(run, load)
+        else:
+            closed = ClosedRun(run, load)
+            await closed.load()
+            load_end_ns = closed.load_end_ns
+            full_ns = load_end_ns if closed.full_ns is None else min(closed.full_ns, load_end_ns)
+        run.close()
+        await run.drain(load_end_ns + self._limits.drain_ns)
+        if closed is not None:
+            await closed.finish()
+        return run.result(full_ns, load_end_ns)
+
+    def _beside(self, run: SegmentRun, recorder: Recorder) -> Iterator[Coroutine[Any, Any, None]]:
+        yield recorder.work()
+        yield run.prepared.fill()
+        yield watch_loop(run, self._worker, self._sink, self._on_fault)
+        limit_ns = self._limits.deadlines.token_idle_ns
+        if limit_ns is not None:
+            yield Watchdog(run.flights, self._arm.adapter, limit_ns).watch()
+
+    def _on_fault(self, error: Exception) -> None:
+        """The sink cannot take what is measured: end the run, keep the first error."""
+        if self._fault is None:
+            self._fault = error
+            self.stop("policy")
+
+    def _builder(self, segment: Segment) -> RequestBuilder:
+        lengths = self.lengths
+        return RequestBuilder(self._arm, self._asking, segment, lambda case: render(self._plan, case, lengths))
+
+    def _cases(self, segment: Segment) -> Iterator[Case]:
+        load = segment.load
+        if isinstance(load, OpenLoop):
+            indices: Iterator[int] = iter(load.index.tolist())
+        else:
+            indices = itertools.count(load.first_index, load.index_step)
+        return (self._plan.case(segment.stage_index, segment.phase, index) for index in indices)

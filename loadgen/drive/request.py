@@ -1,0 +1,186 @@
+"""From a case to a request ready to be sent, and to prepared ones ahead of their time."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import secrets
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import httpx
+import orjson
+
+from loadgen.drive.asking import Asking
+from loadgen.drive.types import Exchange
+from loadgen.plan import Case, Rendered, Segment
+from server_adapters.base import Adapter, Ask, Capabilities, Endpoint, Prompt, Sampling, Target
+
+#: requests made ahead of their time: enough for a burst, small in memory
+PREPARED_AHEAD = 64
+
+
+@dataclass(frozen=True, slots=True)
+class DriveArm:
+    """One side of the comparison as the driver needs it: `targets` are its replicas, used in turn."""
+
+    name: str
+    adapter: Adapter
+    targets: tuple[Target, ...]
+    model: str
+    capabilities: Capabilities
+    endpoint: Endpoint
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """One request, built. `fault` says why it could not be: it then ends as a client fault, never unsaid."""
+
+    case: Case
+    request_id: str
+    replica: str
+    sampling: Sampling
+    prompt: str | None
+    exchange: Exchange
+    request: httpx.Request | None
+    fault: str | None = None
+
+
+class RequestBuilder:
+    """Builds an arm's requests of one segment. Request `index` goes to replica `index mod replicas`.
+
+    Every request has an id of its own (A25), and in a cold run a cache salt,
+    or where the server knows none a first line like no other.
+    """
+
+    def __init__(self, arm: DriveArm, asking: Asking, segment: Segment, render: Callable[[Case], Rendered]) -> None:
+        self._arm = arm
+        self._asking = asking
+        self._segment = segment
+        self._render = render
+        self._nonce = secrets.token_hex(8)
+
+    def build(self, case: Case) -> Outgoing:
+        """Never raises: a request that cannot be built carries its fault."""
+        target = self._arm.targets[case.index % len(self._arm.targets)]
+        request_id = f"{self._segment.number}-{case.index}-{secrets.token_hex(8)}"
+        sampling = replace(self._asking.sampling[case.task_index], seed=case.sampling_seed)
+        exchange = Exchange()
+        try:
+            ask = self._ask(case, sampling, request_id)
+            request = self._request(target, ask, exchange)
+        except Exception as bug:
+            fault = f"{type(bug).__name__}: {bug}"
+            return Outgoing(case, request_id, replica_of(target), sampling, None, exchange, None, fault)
+        prompt = _as_text(ask.prompt) if self._asking.keep_text else None
+        return Outgoing(case, request_id, replica_of(target), sampling, prompt, exchange, request)
+
+    def _ask(self, case: Case, sampling: Sampling, request_id: str) -> Ask:
+        rendered, capabilities = self._render(case), self._arm.capabilities
+        prompt, salt = rendered.prompt, None
+        if self._asking.cold:
+            salt = self._salt(case)
+            if not capabilities.cache_salt:
+                prompt, salt = with_first_line(prompt, unique_line(salt)), None
+        return Ask(
+            endpoint=self._arm.endpoint,
+            model=self._arm.model,
+            prompt=prompt,
+            max_tokens=case.output_len_requested,
+            sampling=sampling,
+            stream=case.stream,
+            request_id=request_id,
+            cache_salt=salt,
+            json_schema=rendered.json_schema,
+        )
+
+    def _salt(self, case: Case) -> str:
+        return self._nonce if self._asking.shared_prefix else f"{self._nonce}-{case.index}"
+
+    def _request(self, target: Target, ask: Ask, exchange: Exchange) -> httpx.Request:
+        wire = self._arm.adapter.build(ask, self._arm.capabilities)
+        headers = httpx.Headers({"accept-encoding": "identity", "x-request-id": ask.request_id})
+        headers.update(wire.headers)
+        headers.update({name: value.get_secret_value() for name, value in target.headers.items()})
+        return httpx.Request(
+            "POST",
+            target.url.rstrip("/") + wire.path,
+            headers=headers,
+            content=wire.body,
+            extensions={"exchange": exchange},
+        )
+
+
+class Prepared:
+    """The requests of a segment in order, some made ahead so that none is late for being made."""
+
+    def __init__(self, cases: Iterator[Case], builder: RequestBuilder, ahead: int = PREPARED_AHEAD) -> None:
+        self._cases = cases
+        self._builder = builder
+        self._ahead = ahead
+        self._ready: deque[Outgoing] = deque()
+        self._wanted = asyncio.Event()
+        self._wanted.set()
+
+    def take(self) -> Outgoing:
+        """The next request. LookupError where the segment's cases have ended."""
+        self._wanted.set()
+        if self._ready:
+            return self._ready.popleft()
+        return self._builder.build(self._next())
+
+    def skip(self) -> None:
+        """Give the next request up."""
+        self._wanted.set()
+        if self._ready:
+            self._ready.popleft()
+        else:
+            self._next()
+
+    def _next(self) -> Case:
+        case = next(self._cases, None)
+        if case is None:
+            raise LookupError("the segment has no case left")
+        return case
+
+    async def fill(self) -> None:
+        """Runs beside the segment; ends with its cases. One request at a time, other tasks in between."""
+        while True:
+            await self._wanted.wait()
+            while len(self._ready) < self._ahead:
+                case = next(self._cases, None)
+                if case is None:
+                    return
+                self._ready.append(self._builder.build(case))
+                await asyncio.sleep(0)
+            self._wanted.clear()
+
+
+def replica_of(target: Target) -> str:
+    """The target's address without credentials."""
+    url = httpx.URL(target.url)
+    return str(url.copy_with(username=None, password=None)).rstrip("/") if url.userinfo else target.url.rstrip("/")
+
+
+def unique_line(salt: str) -> str:
+    """A line that is the same length for every salt, in tokens too where digits are tokens of their own."""
+    digits = int.from_bytes(hashlib.blake2b(salt.encode(), digest_size=8).digest(), "big") % 10**12
+    return f"Reference {digits:012d}."
+
+
+def with_first_line(prompt: Prompt, line: str) -> Prompt:
+    """`prompt` with `line` before everything else: of messages, before the first one's text."""
+    if isinstance(prompt, str):
+        return f"{line}\n{prompt}"
+    first, *rest = prompt
+    content = first.get("content")
+    if isinstance(content, list):
+        content = [{"type": "text", "text": f"{line}\n"}, *content]
+    else:
+        content = f"{line}\n{content or ''}"
+    return ({**first, "content": content}, *rest)
+
+
+def _as_text(prompt: Prompt) -> str:
+    return prompt if isinstance(prompt, str) else orjson.dumps(prompt).decode()

@@ -1,0 +1,286 @@
+"""The wire behind httpx's transport seam: one request in, bytes and stamps out, no interpretation.
+
+This is the plain one: httpcore's HTTP/1.1 over asyncio, stamps taken in user space. Any transport that
+fills `request.extensions["exchange"]` the same way can take its place.
+
+A piece is what one network read gave to the body: two HTTP chunks of one read came together and
+get one stamp, never an invented gap. `sent_ns` is taken immediately before the call that hands over the
+request's last byte. `failure_detail` is "code: message".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import functools
+import socket
+import ssl
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+import httpcore
+import httpx
+
+from loadgen.clock import now_ns
+from loadgen.drive.types import Deadlines, Exchange, Outcome
+
+#: asyncio reads at most this much at once; a smaller limit would split one arrival in two
+_READ_BYTES = 256 * 1024
+_LOCAL_ERRORS = frozenset({errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL, errno.ENOBUFS, errno.ENOMEM})
+
+
+@dataclass(frozen=True, slots=True)
+class WireLimits:
+    """`keepalive_s` is below the 5 s after which common servers close idle connections: no race with them.
+
+    Connections are not limited here: the driver limits what is in flight, so nothing waits in the pool (E1, E4).
+    Response heads are limited to 100 KiB by h11.
+    """
+
+    max_body_bytes: int = 256 * 2**20
+    keepalive_s: float = 3.0
+
+
+class _BodyTooLarge(Exception):
+    pass
+
+
+class _Wire:
+    """What the sockets tell about the request that runs in this task."""
+
+    __slots__ = ("eof", "exchange", "read_ns")
+
+    def __init__(self, exchange: Exchange) -> None:
+        self.exchange = exchange
+        self.read_ns = 0
+        self.eof = False
+
+
+_WIRE: ContextVar[_Wire] = ContextVar("wire")
+
+
+class _Stream(httpcore.AsyncNetworkStream):
+    """A connection that stamps its reads and writes for the request of the current task."""
+
+    def __init__(self, inner: httpcore.AsyncNetworkStream, begun_ns: int) -> None:
+        self._inner = inner
+        self._begun_ns = begun_ns
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109 httpcore's interface
+        data = await self._inner.read(max(max_bytes, _READ_BYTES), timeout)
+        wire = _WIRE.get()
+        wire.read_ns = now_ns()
+        wire.eof = not data
+        return data
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109
+        if buffer:
+            _WIRE.get().exchange.sent_ns = now_ns()
+            await self._inner.write(buffer, timeout)
+
+    async def start_tls(
+        self,
+        ssl_context: ssl.SSLContext,
+        server_hostname: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109
+    ) -> httpcore.AsyncNetworkStream:
+        """Connect and TLS share one deadline."""
+        if timeout is not None:
+            timeout = max(0.001, timeout - (now_ns() - self._begun_ns) / 1e9)
+        inner = await self._inner.start_tls(ssl_context, server_hostname, timeout)
+        _WIRE.get().exchange.connect_ns = now_ns() - self._begun_ns
+        return _Stream(inner, self._begun_ns)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._inner.get_extra_info(info)
+
+
+class _Backend(httpcore.AsyncNetworkBackend):
+    def __init__(self) -> None:
+        self._inner = httpcore.AnyIOBackend()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
+    ) -> httpcore.AsyncNetworkStream:
+        begun_ns = now_ns()
+        inner = await self._inner.connect_tcp(host, port, timeout, local_address, socket_options)
+        _WIRE.get().exchange.connect_ns = now_ns() - begun_ns
+        return _Stream(inner, begun_ns)
+
+
+class _Recorded(httpx.AsyncByteStream):
+    """The body that was read, for whoever uses the response as httpx has it."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        yield bytes(self._exchange.body)
+
+
+class PlainTransport(httpx.AsyncBaseTransport):
+    """Sends one request and reads its whole answer into the exchange.
+
+    No proxy from the environment, no retries, no redirects, no decompression. Raises
+    `httpx.TransportError` when the exchange did not run to its end; the exchange says why. A
+    cancelled request closes its connection, which is never used again.
+    """
+
+    def __init__(self, deadlines: Deadlines, limits: WireLimits, ssl_context: ssl.SSLContext) -> None:
+        self._limits = limits
+        self._total_s = _seconds(deadlines.total_ns)
+        idle_s = _seconds(deadlines.byte_idle_ns)
+        self._timeout = {
+            "connect": _seconds(deadlines.connect_ns), "read": idle_s, "write": idle_s, "pool": None
+        }  # fmt: skip
+        self._pool = httpcore.AsyncConnectionPool(
+            ssl_context=ssl_context,
+            max_connections=None,
+            max_keepalive_connections=None,
+            keepalive_expiry=limits.keepalive_s,
+            http1=True,
+            http2=False,
+            retries=0,
+            network_backend=_Backend(),
+        )
+
+    @property
+    def connections(self) -> int:
+        """Connections held, idle ones included."""
+        return len(self._pool.connections)
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        exchange = request.extensions.get("exchange") or Exchange()
+        wire = _Wire(exchange)
+        token = _WIRE.set(wire)
+        try:
+            async with asyncio.timeout(self._total_s):
+                await self._run(request, wire)
+        except Exception as failure:
+            exchange.failure, exchange.failure_detail = classify(failure, wire.eof)
+            raise httpx.TransportError(exchange.failure_detail, request=request) from failure
+        finally:
+            exchange.end_ns = now_ns()
+            _WIRE.reset(token)
+        assert exchange.status is not None
+        return httpx.Response(
+            exchange.status, headers=dict(exchange.headers), stream=_Recorded(exchange), request=request
+        )
+
+    async def _run(self, request: httpx.Request, wire: _Wire) -> None:
+        exchange, url = wire.exchange, request.url
+        response = await self._pool.handle_async_request(
+            httpcore.Request(
+                method=request.method.encode("ascii"),
+                url=httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path),
+                headers=request.headers.raw,
+                content=request.stream,
+                extensions={"timeout": self._timeout},
+            )
+        )
+        exchange.headers_ns = wire.read_ns
+        exchange.status = response.status
+        exchange.headers = _joined(response.headers)
+        try:
+            async for data in response.aiter_stream():
+                _append(exchange, data, wire.read_ns)
+                if len(exchange.body) > self._limits.max_body_bytes:
+                    raise _BodyTooLarge(f"more than {self._limits.max_body_bytes} bytes")
+            exchange.complete = True
+        finally:
+            await response.aclose()
+
+    async def aclose(self) -> None:
+        await self._pool.aclose()
+
+
+def make_transport(
+    deadlines: Deadlines, limits: WireLimits | None = None, ssl_context: ssl.SSLContext | None = None
+) -> PlainTransport:
+    """A transport for one segment: a fresh one each time, so that no pool state outlives it (E5)."""
+    return PlainTransport(deadlines, limits or WireLimits(), ssl_context or _default_ssl_context())
+
+
+@functools.cache
+def _default_ssl_context() -> ssl.SSLContext:
+    return httpx.create_ssl_context(trust_env=False)
+
+
+def _append(exchange: Exchange, data: bytes, stamp_ns: int) -> None:
+    exchange.body += data
+    if exchange.piece_ns and exchange.piece_ns[-1] == stamp_ns:
+        exchange.piece_end[-1] = len(exchange.body)
+    else:
+        exchange.piece_ns.append(stamp_ns)
+        exchange.piece_end.append(len(exchange.body))
+
+
+def _joined(raw: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+    headers: dict[str, str] = {}
+    for key, value in raw:
+        name, text = key.decode("latin-1").lower(), value.decode("latin-1")
+        headers[name] = f"{headers[name]}, {text}" if name in headers else text
+    return headers
+
+
+def _seconds(ns: int | None) -> float | None:
+    return None if ns is None else ns / 1e9
+
+
+def classify(failure: Exception, eof: bool) -> tuple[Outcome, str]:
+    """Why an exchange failed: the outcome, and "code: message". `eof`: the peer had closed."""
+    outcome, code = _classify(failure, eof)
+    return outcome, f"{code}: {failure}"
+
+
+def _classify(failure: Exception, eof: bool) -> tuple[Outcome, str]:
+    causes = list(_causes(failure))
+    if local := next((c for c in causes if isinstance(c, OSError) and c.errno in _LOCAL_ERRORS), None):
+        return Outcome.CLIENT_FAULT, errno.errorcode[local.errno or 0].lower()
+    match failure:
+        case TimeoutError():
+            return Outcome.TIMEOUT, "total"
+        case httpcore.ConnectTimeout():
+            return Outcome.TIMEOUT, "connect"
+        case httpcore.ReadTimeout() | httpcore.WriteTimeout():
+            return Outcome.TIMEOUT, "byte_idle"
+        case httpcore.ConnectError():
+            return Outcome.REFUSED, _connect_code(causes)
+        case httpcore.RemoteProtocolError():
+            return (Outcome.TRUNCATED, "closed") if eof else (Outcome.MALFORMED, "http")
+        case httpcore.NetworkError():
+            return Outcome.TRUNCATED, "reset"
+        case _BodyTooLarge():
+            return Outcome.MALFORMED, "body_too_large"
+        case _:
+            return Outcome.CLIENT_FAULT, type(failure).__name__
+
+
+def _connect_code(causes: list[BaseException]) -> str:
+    if any(isinstance(c, socket.gaierror) for c in causes):
+        return "dns"
+    return "tls" if any(isinstance(c, ssl.SSLError) for c in causes) else "connect"
+
+
+def _causes(failure: BaseException) -> Iterator[BaseException]:
+    """The failure and everything behind it."""
+    todo, seen = [failure], set[int]()
+    while todo:
+        one = todo.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        yield one
+        todo += [e for e in (one.__cause__, one.__context__, *one.args) if isinstance(e, BaseException)]
+        if isinstance(one, BaseExceptionGroup):
+            todo += one.exceptions

@@ -1,0 +1,94 @@
+"""Streams that are alive but say nothing: bytes come, tokens do not (E28, E30)."""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_left
+from collections.abc import Collection
+
+from loadgen.clock import now_ns
+from loadgen.drive.flight import Flight
+from loadgen.drive.sse import Event, Framer, is_done
+from loadgen.drive.types import Exchange, Outcome
+from server_adapters.base import Adapter, Chunk
+
+#: looks a second
+_LOOKS_PER_S = 4
+_OVER = 2**63 - 1
+
+
+class TokenClock:
+    """When a stream last bore a token, found without touching the path that stamps.
+
+    It frames what has come since its last look, and parses from the newest event back only
+    until it has found a token. Comments, role and usage-only chunks are none.
+    """
+
+    def __init__(self, exchange: Exchange, adapter: Adapter) -> None:
+        self._exchange = exchange
+        self._adapter = adapter
+        self._framer = Framer()
+        self._read = 0
+        self._last_ns: int | None = None
+        self._tokens = 0
+
+    def quick_ns(self) -> int | None:
+        """The last token known of, else when the request was sent: never later than the truth."""
+        return self._last_ns if self._last_ns is not None else self._exchange.sent_ns
+
+    def look(self) -> int | None:
+        """Read what has come, and say when the last token came; far in the future once the stream said [DONE]."""
+        fresh = bytes(memoryview(self._exchange.body)[self._read :])
+        self._read += len(fresh)
+        bearer, count = None, self._tokens
+        for event in reversed(self._framer.feed(fresh)):
+            if is_done(event.data):
+                self._last_ns = _OVER
+                return _OVER
+            chunk = self._chunk(event)
+            if chunk is None or not chunk.has_choices:
+                continue
+            if chunk.completion_tokens is None:
+                if not (chunk.token_ids or chunk.has_output):
+                    continue
+                bearer = bearer or event
+                break
+            if chunk.completion_tokens <= self._tokens or (bearer and chunk.completion_tokens < count):
+                break  # an earlier count: it rose with `bearer`
+            bearer, count = event, chunk.completion_tokens
+        if bearer is not None:
+            self._tokens = count
+            self._last_ns = self._exchange.piece_ns[bisect_left(self._exchange.piece_end, bearer.end)]
+        return self.quick_ns()
+
+    def _chunk(self, event: Event) -> Chunk | None:
+        try:
+            return self._adapter.parse_chunk(event.data)
+        except ValueError:
+            return None
+
+
+class Watchdog:
+    """Cuts streams that have borne no token for `limit_ns`, counted from when they were sent."""
+
+    def __init__(self, flights: Collection[Flight], adapter: Adapter, limit_ns: int) -> None:
+        self._flights = flights
+        self._adapter = adapter
+        self._limit_ns = limit_ns
+        self._clocks: dict[Flight, TokenClock] = {}
+
+    async def watch(self) -> None:
+        """Runs beside the segment until cancelled. Streams within the limit cost one comparison a look."""
+        pause_s = min(1 / _LOOKS_PER_S, self._limit_ns / 1e9 / 2)
+        while True:
+            await asyncio.sleep(pause_s)
+            live = {f: self._clocks.get(f) for f in self._flights if f.sent.stream}
+            self._clocks = {f: clock or TokenClock(f.exchange, self._adapter) for f, clock in live.items()}
+            for flight, clock in self._clocks.items():
+                if self._over(clock.quick_ns()):
+                    if self._over(clock.look()):
+                        flight.cut(Outcome.STALLED, f"token_idle: no token for {self._limit_ns / 1e9:g} s")
+                    await asyncio.sleep(0)
+
+    def _over(self, since_ns: int | None) -> bool:
+        return since_ns is not None and now_ns() - since_ns > self._limit_ns

@@ -1,0 +1,25 @@
+"""The shapes of work: composes the rooms."""
+
+from loadgen.experiment.check import CheckReport, check
+from loadgen.experiment.demo import demo_vllm
+from loadgen.experiment.init import ServerReport, describe_server
+from loadgen.experiment.lengths import measure_lengths
+from loadgen.experiment.preflight import Preflight, ReadyArm, preflight
+from loadgen.experiment.single import Progress, RunOptions, RunResult, run_scenario, summarize
+
+__all__ = [
+    "CheckReport",
+    "Preflight",
+    "Progress",
+    "ReadyArm",
+    "RunOptions",
+    "RunResult",
+    "ServerReport",
+    "check",
+    "demo_vllm",
+    "describe_server",
+    "measure_lengths",
+    "preflight",
+    "run_scenario",
+    "summarize",
+]

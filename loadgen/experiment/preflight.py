@@ -1,0 +1,183 @@
+"""Before any load: is every target there, is it what the scenario says, and what can it tell?"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+from pydantic import SecretStr
+
+from loadgen.errors import TargetUnusable
+from loadgen.record import ArmFacts
+from loadgen.redact import Redactor
+from loadgen.scenario import Arm, Scenario, read_secret
+from server_adapters import adapter_named
+from server_adapters.base import Adapter, Capabilities, Target, TargetError
+
+PROBE_TIMEOUT_S = 15.0
+
+
+@dataclass(frozen=True)
+class ReadyArm:
+    """One arm, found usable. `targets`: one a replica, in the scenario's order."""
+
+    name: str
+    adapter: Adapter
+    targets: tuple[Target, ...]
+    model: str
+    capabilities: Capabilities
+    facts: ArmFacts
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Preflight:
+    arms: Mapping[str, ReadyArm]
+    redact: Redactor
+    notes: tuple[str, ...]
+
+
+async def preflight(scenario: Scenario) -> Preflight:
+    """Probe every replica of every arm. Raises TargetUnusable with every problem found, one a line."""
+    secrets = [s for arm in scenario.arms.values() for s in _headers(arm).values()]
+    redact = Redactor(secrets)
+    async with httpx.AsyncClient(timeout=PROBE_TIMEOUT_S, trust_env=False, follow_redirects=False) as client:
+        found = await asyncio.gather(
+            *(_ready(client, name, arm, scenario, redact) for name, arm in scenario.arms.items()),
+            return_exceptions=True,
+        )
+    problems: list[str] = []
+    arms: dict[str, ReadyArm] = {}
+    for result in found:
+        if isinstance(result, TargetUnusable):
+            problems.append(str(result))
+        elif isinstance(result, BaseException):
+            raise result
+        else:
+            arms[result.name] = result
+    if problems:
+        raise TargetUnusable(redact("\n".join(problems)))
+    notes = tuple(f"{name}: {note}" for name, arm in arms.items() for note in arm.notes)
+    return Preflight(arms, redact, notes)
+
+
+def _headers(arm: Arm) -> dict[str, SecretStr]:
+    headers = dict(arm.headers)
+    if arm.api_key is not None:
+        headers["Authorization"] = SecretStr(f"Bearer {read_secret(arm.api_key).get_secret_value()}")
+    return headers
+
+
+def targets_of(arm: Arm) -> tuple[Target, ...]:
+    """One target a replica; all of them know all of the arm's metrics pages."""
+    urls = [u.rstrip("/") for u in (arm.urls or [arm.url or ""])]
+    pages = tuple(arm.metrics_urls) if arm.metrics_urls is not None else tuple(f"{u}/metrics" for u in urls)
+    headers = _headers(arm)
+    return tuple(Target(url, pages, arm.model, headers) for url in urls)
+
+
+async def _ready(client: httpx.AsyncClient, name: str, arm: Arm, scenario: Scenario, redact: Redactor) -> ReadyArm:
+    adapter = adapter_named(arm.adapter)
+    targets = targets_of(arm)
+    capabilities: list[Capabilities] = []
+    for target in targets:
+        try:
+            capabilities.append(await adapter.probe(client, target))
+        except TargetError as error:
+            raise TargetUnusable(f"{name} ({redact(target.url)}): {error}") from None
+    model = _model(name, arm, capabilities)
+    first = capabilities[0]
+    _check_replicas(name, targets, capabilities, redact)
+    _check_expectations(name, arm, first)
+    try:
+        environment = await adapter.environment(client, targets[0])
+    except (TargetError, httpx.HTTPError) as error:
+        environment = {"reason": f"environment could not be read: {type(error).__name__}"}
+    facts = _facts(arm, targets, adapter, model, first, environment, scenario, redact)
+    return ReadyArm(name, adapter, targets, model, first, facts, _notes(arm, first, scenario))
+
+
+def _model(name: str, arm: Arm, capabilities: list[Capabilities]) -> str:
+    if arm.model is not None:
+        return arm.model
+    listed = capabilities[0].models
+    if len(listed) != 1:
+        raise TargetUnusable(
+            f"{name}: the server lists {len(listed)} models {list(listed)}; say which with arms.{name}.model"
+        )
+    return listed[0]
+
+
+def _check_replicas(name: str, targets: tuple[Target, ...], capabilities: list[Capabilities], redact: Redactor) -> None:
+    first = capabilities[0]
+    for target, other in zip(targets[1:], capabilities[1:], strict=True):
+        for fact in ("version", "speculation", "k", "max_model_len"):
+            if getattr(other, fact) != getattr(first, fact):
+                raise TargetUnusable(
+                    f"{name}: replicas differ in {fact}: {redact(targets[0].url)} has {getattr(first, fact)}, "
+                    f"{redact(target.url)} has {getattr(other, fact)}; replicas of one arm must be alike"
+                )
+
+
+def _check_expectations(name: str, arm: Arm, capabilities: Capabilities) -> None:
+    wants_metrics = arm.adapter == "vllm" and arm.metrics_urls != []
+    if wants_metrics and not capabilities.metrics:
+        raise TargetUnusable(
+            f"{name}: no usable metrics page; draft and accept counters would be missing. Name the pages with "
+            f"arms.{name}.metrics_urls, or set it to [] to run without server counters"
+        )
+    if arm.speculation is None:
+        return
+    if capabilities.speculation is None:
+        raise TargetUnusable(
+            f"{name}: the scenario says speculation: {arm.speculation}, but the server's counters cannot be read to check it"
+        )
+    found = "on" if capabilities.speculation else "off"
+    if found != arm.speculation:
+        raise TargetUnusable(
+            f"{name}: the scenario says speculation: {arm.speculation}, but the server runs with speculation {found} "
+            "(its draft counters are " + ("there" if capabilities.speculation else "absent") + "); "
+            "check the server's --speculative-config or the arm's URL"
+        )
+
+
+def _facts(
+    arm: Arm,
+    targets: tuple[Target, ...],
+    adapter: Adapter,
+    model: str,
+    capabilities: Capabilities,
+    environment: dict[str, Any],
+    scenario: Scenario,
+    redact: Redactor,
+) -> ArmFacts:
+    absent = {"gpu_mem_peak_bytes": "GPU telemetry is not collected in this version"}
+    if not capabilities.metrics:
+        absent["batch_size"] = "no metrics page"
+    return ArmFacts(
+        replicas=[redact(t.url) for t in targets],
+        metrics_sources=[redact(u) for u in targets[0].metrics_urls],
+        adapter=adapter.name,
+        chunk_unit=adapter.chunk_unit,
+        model=model,
+        endpoint=scenario.workload.endpoint,
+        capabilities={f: getattr(capabilities, f) for f in capabilities.__dataclass_fields__},
+        environment=environment,
+        facts=dict(arm.facts),
+        spec_method=arm.spec_method or capabilities.spec_method,
+        k=capabilities.k,
+        speculation=capabilities.speculation,
+        absent_columns=absent,
+    )
+
+
+def _notes(arm: Arm, capabilities: Capabilities, scenario: Scenario) -> tuple[str, ...]:
+    notes = list(capabilities.notes)
+    if not capabilities.cache_salt and scenario.workload.cache == "cold":
+        notes.append("the server takes no cache salt; prompts get a unique first line instead")
+    if arm.spec_method and capabilities.spec_method and arm.spec_method != capabilities.spec_method:
+        notes.append(f"spec_method is {arm.spec_method} in the scenario and {capabilities.spec_method} on the server")
+    return tuple(notes)

@@ -1,0 +1,353 @@
+"""One run: every segment of the plan between its idle edges, then the summary."""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+import signal
+import sys
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import orjson
+
+from loadgen import __version__
+from loadgen.analyze import Summary, analyze
+from loadgen.clock import anchor, now_ns
+from loadgen.control import Live, decide
+from loadgen.drive import Attempt, LoopHealth, SegmentResult, StopReason, Tally
+from loadgen.errors import ScenarioError, StorageError
+from loadgen.experiment.driving import make_drivers
+from loadgen.experiment.lengths import measure_lengths
+from loadgen.experiment.preflight import Preflight, preflight
+from loadgen.observe import Edge, Idle, Scrape, ScrapeArm, Scraper
+from loadgen.plan import LengthModel, Plan, Segment, build_plan, correct_lengths, shard
+from loadgen.record import Manifest, PhaseRecord, RunWriter, new_run_id, open_run
+from loadgen.scenario import Limits, LoadedScenario, limits_of
+
+CONTROL_INTERVAL_S = 0.5
+#: Time between deciding to start a segment and its first due request.
+START_LEAD_NS = 50_000_000
+#: Queue lengths kept for control: the latest scrapes of one arm.
+WAITING_KEPT = 8
+
+
+class Progress(Protocol):
+    """Who watches a run. Called on the dispatching loop: must be cheap."""
+
+    def started(self, plan: Plan, path: Path, notes: tuple[str, ...]) -> None: ...
+
+    def segment(self, segment: Segment, number: int, total: int) -> None: ...
+
+    def ended(self, attempt: Attempt) -> None: ...
+
+    def live(self, segment: Segment, live: Live) -> None: ...
+
+    def say(self, text: str) -> None: ...
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How to run, apart from what to run. `shard` (i, n): take that share of every segment."""
+
+    out: Path
+    overrides: tuple[str, ...] = ()
+    shard: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """`state`: finished, interrupted (by the user) or failed (ended by control, with `reason`)."""
+
+    path: Path
+    summary: Summary
+    state: str
+    reason: str | None
+
+
+class _Tee:
+    """Sink of the drivers: records everything, tells the watcher, learns prompt lengths in warm-up."""
+
+    def __init__(self, writer: RunWriter, progress: Progress) -> None:
+        self.writer = writer
+        self.progress = progress
+        self.warmup_lengths: dict[str, list[tuple[int, int]]] = defaultdict(list)
+
+    def attempt(self, attempt: Attempt) -> None:
+        self.writer.attempt(attempt)
+        self.progress.ended(attempt)
+        asked, told = attempt.case.input_len_requested, attempt.input_len
+        if attempt.case.phase == "warmup" and asked is not None and told is not None:
+            self.warmup_lengths[attempt.case.task_type].append((asked, told))
+
+    def health(self, health: LoopHealth) -> None:
+        self.writer.health(health)
+
+
+async def run_scenario(loaded: LoadedScenario, options: RunOptions, progress: Progress) -> RunResult:
+    """Preflight, drive, record, analyze. Raises ScenarioError, TargetUnusable or StorageError before any
+    load; afterwards everything measured is kept and a summary is written, whatever happens."""
+    limits = limits_of(loaded.scenario)
+    plan = build_plan(loaded)
+    refuse_beyond(plan, limits)
+    _writable(options.out)
+    ready = await preflight(loaded.scenario)
+    lengths = await measure_lengths(loaded, ready)
+    writer = RunWriter(options.out, _manifest(loaded, options, plan, lengths, ready), ready.redact)
+    run = _Run(loaded, plan, limits, lengths, ready, writer, progress, options)
+    progress.started(plan, writer.path, ready.notes)
+    state: str = "failed"
+    reason: str | None = "internal error"
+    try:
+        state, reason = await run.everything()
+    finally:
+        writer.finish(state, reason, lengths=asdict(run.lengths))
+    return RunResult(writer.path, summarize(writer.path), state, reason)
+
+
+def summarize(path: Path) -> Summary:
+    """Recompute the summary of a run directory and write its summary.json."""
+    summary = analyze(open_run(path))
+    data = orjson.dumps(summary.model_dump(mode="json"), option=orjson.OPT_INDENT_2)
+    temporary = path / "summary.json.part"
+    try:
+        temporary.write_bytes(data)
+        temporary.replace(path / "summary.json")
+    except OSError as error:
+        raise StorageError(f"{path}: summary.json cannot be written: {error.strerror}") from None
+    return summary
+
+
+def refuse_beyond(plan: Plan, limits: Limits) -> None:
+    """Refuse a plan that certainly exceeds the environment's caps: no load is sent."""
+    asked = plan.totals
+    pairs: list[tuple[str, float | None, float | None]] = [
+        ("max_requests", asked.requests, limits.max_requests),
+        ("max_output_tokens", asked.output_tokens, limits.max_output_tokens),
+        ("max_concurrency", asked.peak_concurrency, limits.max_concurrency),
+        ("max_requests_per_second", asked.peak_rate_per_s, limits.max_requests_per_second),
+    ]
+    problems = [
+        f"the plan asks for {value:,g} but safety.{key} is {cap:,g} for environment: {limits.environment}; "
+        f"ask for less, or set safety.{key} yourself"
+        for key, value, cap in pairs
+        if value is not None and cap is not None and value > cap
+    ]
+    if problems:
+        raise ScenarioError(problems)
+
+
+class _Run:
+    def __init__(
+        self,
+        loaded: LoadedScenario,
+        plan: Plan,
+        limits: Limits,
+        lengths: LengthModel,
+        ready: Preflight,
+        writer: RunWriter,
+        progress: Progress,
+        options: RunOptions,
+    ) -> None:
+        self.scenario = loaded.scenario
+        self.plan = plan
+        self.limits = limits
+        self.lengths = lengths
+        self.ready = ready
+        self.writer = writer
+        self.progress = progress
+        self.options = options
+        self.tee = _Tee(writer, progress)
+        self.tally = Tally()
+        self.drivers = make_drivers(self.scenario, plan, lengths, ready, limits, self.tee, self.tally)
+        self.waiting: dict[str, deque[float]] = {name: deque(maxlen=WAITING_KEPT) for name in ready.arms}
+        self.scraper = Scraper(
+            [
+                ScrapeArm(a.name, a.adapter.name, a.model, a.targets[0].metrics_urls, a.targets[0].headers)
+                for a in ready.arms.values()
+            ],
+            interval_s=self._scrape_interval(),
+            timeout_s=self.scenario.scrape.timeout_s,
+            on_scrape=self._scraped,
+        )
+        self.stop_reason: str | None = None
+        self.interrupted = False
+
+    def _scrape_interval(self) -> float:
+        """The scenario's interval, or a tenth of the shortest stage, so that every stage has samples."""
+        times = [s.duration_ns / 1e9 for s in self.plan.segments if s.duration_ns and s.phase == "measure"]
+        shortest = min(times, default=float("inf"))
+        return max(0.2, min(self.scenario.scrape.interval_s, shortest / 10))
+
+    async def everything(self) -> tuple[str, str | None]:
+        await self.scraper.start()
+        try:
+            with _interrupts(self._interrupt):
+                await self._segments()
+        finally:
+            await self.scraper.stop()
+        if self.interrupted:
+            return "interrupted", self.stop_reason
+        return ("failed", self.stop_reason) if self.stop_reason else ("finished", None)
+
+    async def _segments(self) -> None:
+        groups: dict[int, list[Segment]] = defaultdict(list)
+        for segment in self.plan.segments:
+            groups[segment.group].append(segment)
+        for number, group in enumerate(groups.values()):
+            if self.stop_reason:
+                return
+            for segment in group:
+                self.progress.segment(segment, number, len(groups))
+            start = now_ns() + START_LEAD_NS if len(group) > 1 else None
+            await asyncio.gather(*(self._segment(s, start) for s in group))
+
+    async def _segment(self, segment: Segment, start_ns: int | None) -> None:
+        mine = shard(segment, *self.options.shard) if self.options.shard else segment
+        if segment.phase == "measure":
+            self._correct_lengths()
+        driver = self.drivers[segment.arm]
+        idle = await self._edge(segment, "start")
+        begin = start_ns or now_ns() + START_LEAD_NS
+        record = PhaseRecord(
+            segment.number, segment.arm, segment.phase, segment.stage, segment.stage_index, segment.repeat_idx,
+            segment.block, segment.executor, segment.concurrency, segment.rate_per_s, begin, idle_before=idle,
+        )  # fmt: skip
+        self.writer.phase(record)
+        watcher = asyncio.create_task(self._control(segment))
+        try:
+            result = await driver.run(mine, begin)
+        finally:
+            watcher.cancel()
+            await asyncio.gather(watcher, return_exceptions=True)
+        after = await self._edge(segment, "end")
+        self.writer.phase(_finished(record, result, after))
+        if result.aborted and self.stop_reason is None:
+            self.stop_reason = result.aborted
+
+    async def _edge(self, segment: Segment, edge: Edge) -> Idle | None:
+        """Wait for an idle server, then scrape: only measured parts need it exactly; warm-up just drains."""
+        if self.stop_reason and edge == "start":
+            return None
+        limit = 0.0 if self.interrupted else self.scenario.scrape.idle_wait_s
+        idle = await self.scraper.wait_idle(segment.arm, limit)
+        await self.scraper.edge(segment.arm, segment.number, edge)
+        return idle
+
+    def _scraped(self, scrape: Scrape) -> None:
+        self.writer.scrape(scrape)
+        queued = self.scraper.waiting(scrape.arm)
+        if queued is not None:
+            self.waiting[scrape.arm].append(queued)
+
+    def _correct_lengths(self) -> None:
+        if self.lengths.source == "estimate" and self.tee.warmup_lengths:
+            self.lengths = correct_lengths(self.lengths, self.tee.warmup_lengths)
+            for driver in self.drivers.values():
+                driver.lengths = self.lengths
+
+    async def _control(self, segment: Segment) -> None:
+        """Twice a second: show what is going on, and ask control whether to go on."""
+        while True:
+            await asyncio.sleep(CONTROL_INTERVAL_S)
+            price = self.limits.price_per_million_output_tokens
+            live = self.tally.live(price, tuple(self.waiting[segment.arm]))
+            self.progress.live(segment, live)
+            if self.writer.failed is not None:
+                self._stop(f"records cannot be written: {self.writer.failed}", "policy")
+            decision = decide(live, self.limits)
+            if decision.action == "abort":
+                self._stop(decision.reason or "stopped by control", "policy")
+
+    def _stop(self, reason: str, why: StopReason) -> None:
+        if self.stop_reason is None:
+            self.stop_reason = reason
+            self.progress.say(f"stopping: {reason}")
+            self.writer.anomaly(f"run stopped: {reason}")
+        for driver in self.drivers.values():
+            driver.stop(why)
+
+    def _interrupt(self) -> None:
+        """First Ctrl-C: send nothing new, let requests in flight drain. Second: cut them now."""
+        first = not self.interrupted
+        self.interrupted = True
+        self._stop("interrupted by the user", "user_stop")
+        self.progress.say(
+            "finishing requests in flight; Ctrl-C again cuts them" if first else "cutting requests in flight"
+        )
+
+
+def _finished(record: PhaseRecord, result: SegmentResult, idle: Idle | None) -> PhaseRecord:
+    return replace(
+        record,
+        started_ns=result.started_ns,
+        full_ns=result.full_ns,
+        load_end_ns=result.load_end_ns,
+        ended_ns=result.ended_ns,
+        accounting=result.accounting,
+        aborted=result.aborted,
+        idle_after=idle,
+    )
+
+
+@contextmanager
+def _interrupts(handler: Callable[[], None]) -> Iterator[None]:
+    """SIGINT and SIGTERM go to `handler` while the run lives."""
+    loop = asyncio.get_running_loop()
+    for name in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(name, handler)
+    try:
+        yield
+    finally:
+        for name in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(name)
+
+
+def _writable(out: Path) -> None:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        probe = out / ".specload-write-test"
+        probe.write_bytes(b"x" * 4096)
+        probe.unlink()
+    except OSError as error:
+        raise StorageError(f"{out}: cannot write there: {error.strerror}; choose another folder with --out") from None
+
+
+def _manifest(
+    loaded: LoadedScenario, options: RunOptions, plan: Plan, lengths: LengthModel, ready: Preflight
+) -> Manifest:
+    scenario = loaded.scenario
+    return Manifest(
+        run_id=new_run_id(scenario.name),
+        specload_version=__version__,
+        started=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        scenario=scenario.model_dump(mode="json"),
+        scenario_path=loaded.path.name if loaded.path else None,
+        scenario_sha256=loaded.text_sha256,
+        overrides=list(options.overrides),
+        plan_hash=plan.hash,
+        shard=f"{options.shard[0]}/{options.shard[1]}" if options.shard else None,
+        design="sequential: arms take turns stage by stage (ABBA); not interleaved, so no verdict",
+        length_model=asdict(lengths),
+        arms={name: arm.facts for name, arm in ready.arms.items()},
+        client=client_facts(),
+        anchors=[anchor()],
+        notes=list(ready.notes),
+    )
+
+
+def client_facts() -> dict[str, Any]:
+    """This machine and what drives the load."""
+    return {
+        "platform": platform.platform(),
+        "machine": platform.machine(),
+        "python": sys.version.split()[0],
+        "numpy": np.__version__,
+        "transport": "httpx, timestamps in user space",
+    }

@@ -1,0 +1,38 @@
+"""What exactly happens and when: seeded, pure, the same on any machine."""
+
+from loadgen.plan.calibration import ESTIMATE, correct_lengths, fit_lengths, probe_texts
+from loadgen.plan.render import Rendered, render
+from loadgen.plan.schedule import Plan, build_plan
+from loadgen.plan.shard import shard
+from loadgen.plan.types import (
+    NEVER,
+    Case,
+    ClosedLoop,
+    Executor,
+    LengthModel,
+    OpenLoop,
+    PhaseName,
+    PlanTotals,
+    Segment,
+)
+
+__all__ = [
+    "ESTIMATE",
+    "NEVER",
+    "Case",
+    "ClosedLoop",
+    "Executor",
+    "LengthModel",
+    "OpenLoop",
+    "PhaseName",
+    "Plan",
+    "PlanTotals",
+    "Rendered",
+    "Segment",
+    "build_plan",
+    "correct_lengths",
+    "fit_lengths",
+    "probe_texts",
+    "render",
+    "shard",
+]

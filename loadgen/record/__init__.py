@@ -1,0 +1,32 @@
+"""What happened: the run directory."""
+
+from loadgen.observe import Idle
+from loadgen.record.columns import COLUMNS, EXTRA_COLUMNS, Column
+from loadgen.record.export import ExportKind, export_table, write_export
+from loadgen.record.reader import list_runs, open_run
+from loadgen.record.schema import HEALTH, REQUESTS, SCRAPES, record_schema
+from loadgen.record.types import ArmFacts, Manifest, PhaseRecord, RunData, RunEntry
+from loadgen.record.writer import RunWriter, new_run_id
+
+__all__ = [
+    "COLUMNS",
+    "EXTRA_COLUMNS",
+    "HEALTH",
+    "REQUESTS",
+    "SCRAPES",
+    "ArmFacts",
+    "Column",
+    "ExportKind",
+    "Idle",
+    "Manifest",
+    "PhaseRecord",
+    "RunData",
+    "RunEntry",
+    "RunWriter",
+    "export_table",
+    "list_runs",
+    "new_run_id",
+    "open_run",
+    "record_schema",
+    "write_export",
+]

@@ -1,0 +1,47 @@
+"""The human log: what went wrong, when, to which request. Bounded; what is cut is counted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, datetime
+
+from loadgen.clock import Anchor
+from loadgen.drive import Attempt, Outcome
+from loadgen.redact import Redactor
+
+#: Lines of one kind that are written out; the rest are counted and told at the end.
+LINES_PER_KIND = 200
+#: Kinds that are a habit of the server, not of a request: one line, and a count at the end (A6).
+ONCE = frozenset({"no_done"})
+
+
+class AnomalyLog:
+    """Makes the lines; whoever holds it writes them."""
+
+    def __init__(self, anchor: Anchor, redact: Redactor) -> None:
+        self._offset_ns = anchor.wall_ns - anchor.mono_ns
+        self._redact = redact
+        self._seen: Counter[str] = Counter()
+
+    def lines(self, attempt: Attempt) -> list[str]:
+        """One line for each distinct kind of the attempt's warnings, and one if it failed."""
+        where = f"arm={attempt.arm} segment={attempt.segment} request={attempt.request_id}"
+        kinds = dict.fromkeys(attempt.warnings, "")
+        if attempt.outcome is not Outcome.OK:
+            status = "" if attempt.error_status is None else f" status {attempt.error_status}"
+            why = attempt.error_class or "no class"
+            kinds[attempt.outcome.value] = f"{why}{status}: {attempt.error_message or 'no message'}"
+        found = []
+        for kind, detail in kinds.items():
+            self._seen[kind] += 1
+            if self._seen[kind] <= (1 if kind in ONCE else LINES_PER_KIND):
+                found.append(self.line(f"{where} {kind}{' ' + detail if detail else ''}", attempt.end_ns))
+        return found
+
+    def line(self, text: str, at_ns: int) -> str:
+        wall = datetime.fromtimestamp((at_ns + self._offset_ns) / 1e9, UTC)
+        text = self._redact(text).replace("\r", " ").replace("\n", " ")
+        return f"{wall.isoformat(timespec='milliseconds').replace('+00:00', 'Z')} {text}\n"
+
+    def totals(self, at_ns: int) -> list[str]:
+        return [self.line(f"total {kind}: {n} requests", at_ns) for kind, n in sorted(self._seen.items()) if n]

@@ -1,0 +1,169 @@
+"""Numbers of one request that follow from its stamps and counts (docs/method.md, "Per request"). Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from loadgen.drive import UNKNOWN_TOKENS, Attempt, Ledger, Outcome
+from server_adapters.base import SpecStats
+from server_adapters.rounds import Rollbacks, from_histogram, from_steps
+
+NS_PER_S = 1e9
+_NOT_STREAMED = "not streamed"
+
+
+@dataclass(slots=True)
+class Derived:
+    """Seconds and counts; None always has its reason in `absent`, by column."""
+
+    ttft_s: float | None = None
+    ttft_from_due_s: float | None = None
+    ttft_answer_s: float | None = None
+    total_time_s: float | None = None
+    total_time_from_due_s: float | None = None
+    tpot_s: float | None = None
+    first_tokens: int | None = None
+    first_tokens_assumed: bool | None = None
+    rollback_count: int | None = None
+    rollback_low: int | None = None
+    rollback_high: int | None = None
+    draft_len: int | None = None
+    chunk_times_s: list[float] | None = None
+    chunk_tokens: list[int | None] | None = None
+    absent: dict[str, str] = field(default_factory=dict)
+
+
+def derive(attempt: Attempt, arm_k: int | None, counts_artefact: bool | None) -> Derived:
+    """`arm_k`: draft length of the arm; `counts_artefact`: drafted = k × rounds by construction there."""
+    out = Derived()
+    _latency(attempt, out)
+    _total_time(attempt, out)
+    _tpot(attempt, out)
+    _chunks(attempt, out)
+    _speculation(attempt.spec, arm_k, counts_artefact, out)
+    return out
+
+
+def last_ns(attempt: Attempt) -> int | None:
+    """When the answer was there: last token; not streamed: end of the body of a whole answer."""
+    if attempt.stream:
+        return attempt.last_token_ns
+    return attempt.end_ns if attempt.outcome is Outcome.OK else None
+
+
+def _span(name: str, begin: int | None, end: int | None, why_no_end: str, out: Derived) -> float | None:
+    """end − begin in seconds. A span that is not positive is an invalid sample: absent, never clamped."""
+    if end is None:
+        out.absent[name] = why_no_end
+    elif begin is None:
+        out.absent[name] = "no due time" if name.endswith("from_due_s") else "not sent"
+    elif end <= begin:
+        out.absent[name] = f"invalid sample: {end - begin} ns is not a positive duration"
+    else:
+        return (end - begin) / NS_PER_S
+    return None
+
+
+def _latency(attempt: Attempt, out: Derived) -> None:
+    first, answer = (attempt.first_token_ns, attempt.first_answer_ns) if attempt.stream else (None, None)
+    why = "no token came" if attempt.stream else _NOT_STREAMED
+    out.ttft_s = _span("ttft_s", attempt.sent_ns, first, why, out)
+    out.ttft_from_due_s = _span("ttft_from_due_s", attempt.due_ns, first, why, out)
+    why = "no token of the answer came" if attempt.stream else _NOT_STREAMED
+    out.ttft_answer_s = _span("ttft_answer_s", attempt.sent_ns, answer, why, out)
+
+
+def _total_time(attempt: Attempt, out: Derived) -> None:
+    last = last_ns(attempt)
+    why = "no token came" if attempt.stream else f"no whole answer (outcome {attempt.outcome})"
+    out.total_time_s = _span("total_time_s", attempt.sent_ns, last, why, out)
+    out.total_time_from_due_s = _span("total_time_from_due_s", attempt.due_ns, last, why, out)
+
+
+def _tpot(attempt: Attempt, out: Derived) -> None:
+    first, last, tokens = attempt.first_token_ns, attempt.last_token_ns, attempt.output_len
+    if not attempt.stream or first is None or last is None:
+        why = "no token came" if attempt.stream else _NOT_STREAMED
+        out.absent |= dict.fromkeys(("tpot_s", "first_tokens", "first_tokens_assumed"), why)
+        return
+    out.first_tokens_assumed = attempt.first_tokens is None
+    out.first_tokens = 1 if attempt.first_tokens is None else attempt.first_tokens
+    if tokens is None:
+        out.absent["tpot_s"] = "no honest count of output tokens"
+    elif tokens <= out.first_tokens:
+        out.absent["tpot_s"] = f"no token after the first chunk ({tokens} in all, {out.first_tokens} in it)"
+    elif last == first:
+        out.absent["tpot_s"] = "all output came in one arrival"
+    else:
+        span = _span("tpot_s", first, last, "", out)
+        out.tpot_s = None if span is None else span / (tokens - out.first_tokens)
+
+
+def _chunks(attempt: Attempt, out: Derived) -> None:
+    if not attempt.stream:
+        why = _NOT_STREAMED
+        names = ("chunk_times_s", "chunk_tokens", "arrival_no", "chunk_bytes", "coalesced_chunks")
+        out.absent |= dict.fromkeys(names, why)
+        return
+    out.chunk_tokens = [None if n == UNKNOWN_TOKENS else n for n in attempt.ledger.tokens]
+    if attempt.sent_ns is None:
+        out.absent["chunk_times_s"] = "not sent"
+    else:
+        out.chunk_times_s = _times(attempt.ledger, attempt.sent_ns)
+
+
+def _times(ledger: Ledger, sent_ns: int) -> list[float]:
+    if not len(ledger):
+        return []
+    relative = (np.frombuffer(ledger.arrival_ns, dtype=np.int64) - sent_ns) / NS_PER_S
+    times: list[float] = relative.tolist()
+    return times
+
+
+def _speculation(spec: SpecStats | None, arm_k: int | None, artefact: bool | None, out: Derived) -> None:
+    out.draft_len = arm_k if spec is None or spec.k is None else spec.k
+    if out.draft_len is None:
+        out.absent["draft_len"] = "neither the answer nor the server's configuration tells k"
+    if spec is None:
+        why = "the answer carried no speculation statistics"
+        names = ("drafted_tokens", "accepted_tokens", "verify_rounds", "accepted_histogram", "spec_source")
+        out.absent |= dict.fromkeys((*names, "rollback_count", "rollback_low", "rollback_high"), why)
+        return
+    if spec.drafted is None:
+        out.absent["drafted_tokens"] = "the server does not tell how many tokens were drafted"
+    if spec.histogram is None:
+        out.absent["accepted_histogram"] = "the server does not tell rounds by accepted count"
+    _rollbacks(spec, artefact, out)
+
+
+def _rollbacks(spec: SpecStats, artefact: bool | None, out: Derived) -> None:
+    """Per-round arrays are exact; a histogram gives bounds, exact where they meet and counts are no artefact."""
+    found: Rollbacks | None = None
+    why = ""
+    try:
+        if spec.step_accepted is not None and spec.step_drafted is not None:
+            found, artefact = from_steps(spec.step_accepted, spec.step_drafted), False
+        elif spec.drafted is None:
+            why = "the server does not tell how many tokens were drafted"
+        elif spec.histogram is None:
+            why = "the server tells neither rounds by accepted count nor rounds one by one"
+        else:
+            found = from_histogram(spec.histogram, spec.drafted)
+    except ValueError as error:
+        why = f"the server's counts contradict each other: {error}"
+    if found is None:
+        out.absent |= dict.fromkeys(("rollback_count", "rollback_low", "rollback_high"), why)
+        return
+    out.rollback_low, out.rollback_high = found.low, found.high
+    if not found.determined:
+        out.absent["rollback_count"] = "drafts of different lengths: only bounds follow from the counts"
+    elif artefact is not False:
+        out.absent["rollback_count"] = (
+            "this method's drafted counts are k × rounds by construction"
+            if artefact
+            else "the speculation method is unknown, so its drafted counts may be k × rounds by construction"
+        )
+    else:
+        out.rollback_count = found.low

@@ -1,0 +1,155 @@
+"""Files of a run directory: append-only Arrow streams, whole files replaced at once, the writer's lock."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow as pa
+
+from loadgen.errors import StorageError
+
+MANIFEST = "manifest.json"
+PHASES = "phases.jsonl"
+ANOMALIES = "anomalies.log"
+LOCK = ".lock"
+#: Tables: `<name>.arrow` while the run lives, `<name>.parquet` after it.
+TABLES = ("requests", "scrapes", "health")
+
+_END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
+_NOT_A_VALUE = (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError, ValueError)
+
+
+class AppendFile:
+    """Bytes are with the kernel when `write` returns, so they survive `kill -9`.
+
+    A write that fails half-way (full disk) is taken back: the file ends at the last whole one.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._fd = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND, 0o644)
+        self._size = 0
+
+    def write(self, data: bytes) -> None:
+        view = memoryview(data)
+        try:
+            while view:
+                view = view[os.write(self._fd, view) :]
+        except OSError:
+            os.ftruncate(self._fd, self._size)
+            raise
+        self._size += len(data)
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+class ArrowFile:
+    """An Arrow IPC stream that grows by whole record batches."""
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self._schema = schema
+        self._file = AppendFile(path)
+        self._file.write(schema.serialize().to_pybytes())
+        self.rows = 0
+
+    def write(self, rows: Sequence[dict[str, Any]]) -> None:
+        self._file.write(record_batch(rows, self._schema).serialize().to_pybytes())
+        self.rows += len(rows)
+
+    def finish(self) -> None:
+        self._file.write(_END_OF_STREAM)
+        self._file.close()
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def record_batch(rows: Sequence[dict[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
+    """Rows as a batch. A value that its column cannot hold (a count of 2**40) becomes null and says so in
+    the row's `absent`, where the schema has that column; no row is lost for it."""
+    columns: dict[str, pa.Array[Any]] = {}
+    for field in schema:
+        if field.name != "absent":
+            columns[field.name] = _column(rows, field)
+    if "absent" in schema.names:
+        columns["absent"] = pa.array([row.get("absent") for row in rows], type=pa.string())
+    return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
+
+
+def _column(rows: Sequence[dict[str, Any]], field: pa.Field[Any]) -> pa.Array[Any]:
+    values = [row.get(field.name) for row in rows]
+    try:
+        column: pa.Array[Any] = pa.array(values, type=field.type)
+    except _NOT_A_VALUE:
+        for i, (row, value) in enumerate(zip(rows, values, strict=True)):
+            try:
+                pa.array([value], type=field.type)
+            except _NOT_A_VALUE as error:
+                values[i] = None
+                told = orjson.loads(row.get("absent") or "{}")
+                row["absent"] = orjson.dumps({**told, field.name: f"not storable: {error}"}).decode()
+        column = pa.array(values, type=field.type)
+    return column
+
+
+def read_stream(path: Path) -> Iterator[pa.RecordBatch | str]:
+    """Whole batches of an Arrow stream; last, where the file is torn, one sentence about it.
+
+    A stream of a killed writer ends without its end mark: that alone is no tear.
+    """
+    try:
+        with pa.OSFile(str(path), "rb") as source:
+            if source.size() == 0:
+                return
+            reader = pa.ipc.open_stream(source)
+            while True:
+                yield reader.read_next_batch()
+    except StopIteration:
+        return
+    except (pa.ArrowInvalid, OSError) as error:
+        yield f"{path.name}: the last batch is torn and was left out ({error})"
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Write whole or not at all."""
+    temporary = path.with_name(path.name + ".part")
+    try:
+        temporary.write_bytes(data)
+        temporary.replace(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def hold_lock(path: Path) -> int:
+    """Held as long as the writing process lives, whatever kills it. Returns the descriptor."""
+    fd = os.open(path / LOCK, os.O_CREAT | os.O_RDWR, 0o644)
+    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return fd
+
+
+def is_being_written(path: Path) -> bool:
+    try:
+        fd = os.open(path / LOCK, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+    return False
+
+
+def storage_error(path: Path, error: OSError, kept: str) -> StorageError:
+    """`kept` says what remains, in words."""
+    return StorageError(f"{error.filename or path}: {error.strerror or error}; {kept}")

@@ -1,0 +1,19 @@
+"""What people read. The numbers are the summary's; nothing is computed here."""
+
+from loadgen.report.format import count, number, percent, ratio, seconds, sparkline
+from loadgen.report.planned import planned_load, render_plan
+from loadgen.report.progress import RunProgress
+from loadgen.report.terminal import render_terminal
+
+__all__ = [
+    "RunProgress",
+    "count",
+    "number",
+    "percent",
+    "planned_load",
+    "ratio",
+    "render_plan",
+    "render_terminal",
+    "seconds",
+    "sparkline",
+]

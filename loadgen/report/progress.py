@@ -1,0 +1,91 @@
+"""Watching a run: bars on a terminal, plain lines elsewhere. On stderr, so that stdout stays data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+)
+
+from loadgen.control import Live
+from loadgen.drive import Attempt, Outcome
+from loadgen.plan import ClosedLoop, Plan, Segment
+
+
+class RunProgress:
+    """Counts what ends; shows the segment, its progress and the failures so far."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.failures = 0
+        self.ended_here = 0
+        self._bars: Progress | None = None
+        self._whole: TaskID | None = None
+        self._part: TaskID | None = None
+
+    def started(self, plan: Plan, path: Path, notes: tuple[str, ...]) -> None:
+        self.say(f"recording to {path}")
+        for note in notes:
+            self.say(f"note: {note}")
+        if self.console.is_terminal:
+            self._bars = Progress(
+                SpinnerColumn(),
+                TextColumn("{task.description}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TimeElapsedColumn(),
+                console=self.console,
+                transient=True,
+            )
+            groups = len({s.group for s in plan.segments})
+            self._whole = self._bars.add_task("run", total=groups)
+            self._part = self._bars.add_task("", total=None)
+            self._bars.start()
+
+    def segment(self, segment: Segment, number: int, total: int) -> None:
+        self.ended_here = 0
+        text = f"{segment.stage} {segment.arm} {segment.phase}" + (
+            f" repeat {segment.repeat_idx + 1}" if segment.repeat_idx else ""
+        )
+        if self._bars is None:
+            self.console.print(f"[{number + 1}/{total}] {text}", highlight=False, markup=False)
+            return
+        assert self._whole is not None
+        assert self._part is not None
+        self._bars.update(self._whole, completed=number)
+        self._bars.reset(self._part, description=text, total=_expected(segment))
+
+    def ended(self, attempt: Attempt) -> None:
+        self.ended_here += 1
+        self.failures += attempt.outcome not in (Outcome.OK, Outcome.ABORTED)
+
+    def live(self, segment: Segment, live: Live) -> None:
+        if self._bars is not None and self._part is not None:
+            failures = f" [red]{self.failures} failed[/red]" if self.failures else ""
+            self._bars.update(
+                self._part,
+                completed=self.ended_here,
+                description=f"{segment.stage} {segment.arm} {segment.phase}{failures}",
+            )
+
+    def say(self, text: str) -> None:
+        self.console.print(text, highlight=False, markup=False)
+
+    def close(self) -> None:
+        if self._bars is not None:
+            self._bars.stop()
+            self._bars = None
+
+
+def _expected(segment: Segment) -> int | None:
+    if isinstance(segment.load, ClosedLoop):
+        return segment.load.cases
+    return int(segment.load.due_ns.size)

@@ -1,0 +1,94 @@
+"""The terminal report: what was found, under what conditions, and what was not found and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from loadgen.analyze import Absent, Summary
+from loadgen.report import tables
+
+
+def render_terminal(summary: Summary, console: Console) -> None:
+    """Print `summary` to `console`. Everything printed stands in summary.json."""
+    _headline(summary, console)
+    _conditions(summary.conditions, console)
+    shown = (
+        tables.decomposition(summary.decomposition),
+        tables.by_stage(summary),
+        tables.stutter(summary),
+        tables.speculation_by_task(summary),
+        tables.rollback_by_length(summary),
+        tables.non_streaming(summary),
+        tables.from_due(summary),
+        tables.outcomes(summary),
+        tables.disagreements(summary.reconciliation),
+        tables.client(summary.validity.client),
+    )
+    for table in shown:
+        if table is not None:
+            console.print(table)
+    _sentences(summary, console)
+
+
+def _headline(summary: Summary, console: Console) -> None:
+    console.rule(f"[bold]specload[/bold] {summary.run_id}")
+    if not summary.finished:
+        console.print("[yellow]This run did not finish; the numbers are of what was measured.[/yellow]")
+    absent: dict[str, list[str]] = {}
+    for name in ("verdict", "comparison", "findings"):
+        part = getattr(summary, name)
+        if isinstance(part, Absent):
+            absent.setdefault(part.reason, []).append(name)
+    for reason, names in absent.items():
+        console.print(Text(f"no {', '.join(names)}: {reason}"))
+    state = summary.validity.state or "not judged"
+    console.print(Text(f"validity: {state}" + "".join(f" – {r}" for r in summary.validity.reasons)))
+
+
+def _conditions(conditions: Mapping[str, Any], console: Console) -> None:
+    """Every number below holds under these, and is not extrapolated beyond them. All of them: summary.json."""
+    for name, arm in (conditions.get("arms") or {}).items():
+        facts = " · ".join(str(f) for f in _arm_facts(arm) if f)
+        console.print(Text(f"  {name}: {facts}", style="dim"))
+    for key in ("scenario", "design", "prompts", "prefix_cache", "input_lengths_from", "slos"):
+        value = conditions.get(key)
+        if value:
+            shown = ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, Mapping) else value
+            console.print(Text(f"  {key.replace('_', ' ')}: {shown}", style="dim"))
+    for problem in conditions.get("problems") or ():
+        console.print(Text(f"  not readable: {problem}", style="yellow"))
+
+
+def _arm_facts(arm: Mapping[str, Any]) -> list[str | None]:
+    speculation = {
+        True: f"speculation on, k = {arm.get('k')}, method {arm.get('spec_method') or 'not known'}",
+        False: "speculation off",
+        None: "speculation not known",
+    }[arm.get("speculation")]
+    facts = ", ".join(f"{k} {v}" for k, v in (arm.get("facts") or {}).items())
+    version = f"{arm.get('adapter')} {arm.get('engine_version') or '(version unknown)'}"
+    return [version, arm.get("model"), arm.get("endpoint"), speculation, facts]
+
+
+def _sentences(summary: Summary, console: Console) -> None:
+    for row in summary.decomposition:
+        console.print(Text(f"• {row.stage}: {row.sentence}"))
+    checks = [r for r in summary.reconciliation if r.ok is not None]
+    unknown = len(summary.reconciliation) - len(checks)
+    good = sum(bool(r.ok) for r in checks)
+    console.print(
+        f"Sources agree in {good} of {len(checks)} checks" + (f"; {unknown} could not be made." if unknown else ".")
+    )
+    seen: set[str] = set()
+    for name, arm in summary.arms.items():
+        speculation = arm.overall.speculation
+        if not speculation.representative and speculation.rounds.n:
+            console.print(Text(f"• {name}: acceptance is not representative: {speculation.representative_reason}"))
+        for flag in speculation.flags:
+            if flag not in seen:
+                seen.add(flag)
+                console.print(Text(f"• {name}: {flag}"))

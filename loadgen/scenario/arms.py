@@ -1,0 +1,98 @@
+"""The servers: one arm is one side of a comparison."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from pydantic import Field, SecretStr, model_validator
+
+from loadgen.scenario.base import BaseUrl, FilePath, Loc, Model, PageUrl, refuse
+
+#: Set by the transport or the adapter; a scenario that sets them would break the request.
+OWNED_HEADERS = frozenset(
+    {"accept-encoding", "connection", "content-length", "content-type", "host", "transfer-encoding"}
+)
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110 token
+
+
+class SecretSource(Model):
+    """Where a secret is read from: exactly one of the two."""
+
+    env: str | None = Field(None, min_length=1, description="environment variable that holds the secret")
+    file: FilePath | None = Field(None, description="file whose first line is the secret")
+
+    @model_validator(mode="after")
+    def _one(self) -> SecretSource:
+        if (self.env is None) == (self.file is None):
+            refuse([((), "needs either env (a variable's name) or file (a path), and not both")])
+        return self
+
+
+class Arm(Model):
+    """One side of a comparison: a server, or several replicas of it."""
+
+    url: BaseUrl | None = Field(
+        None, description="base URL, http(s)://host:port; the adapter adds /v1/…; either url or urls"
+    )
+    urls: list[BaseUrl] = Field(default_factory=list, description="several replicas, used in turn, instead of url")
+    metrics_urls: list[PageUrl] | None = Field(
+        None, description="all pages that hold this arm's counters; default: each replica's /metrics; [] = none"
+    )
+    adapter: Literal["vllm", "openai"] = Field("vllm", description="server family")
+    spec_method: str | None = Field(
+        None, min_length=1, description="speculation method, where the server cannot tell it"
+    )
+    model: str | None = Field(
+        None, min_length=1, description="model name to ask for; default: the only one the server lists"
+    )
+    tokenizer: FilePath | None = Field(
+        None, description="tokenizer.json that counts prompt tokens where the server cannot (extra tokenizers)"
+    )
+    api_key: SecretSource | None = Field(None, description="bearer token, read from the environment or a file")
+    headers: dict[str, SecretStr] = Field(
+        default_factory=dict, description="further request headers; values are secret and stored nowhere"
+    )
+    speculation: Literal["on", "off"] | None = Field(
+        None, description="what the server must be found to do; a mismatch fails the preflight"
+    )
+    declared_differences: list[str] = Field(
+        default_factory=list, description="differences from the baseline that are meant, besides speculation"
+    )
+    facts: dict[str, str | float | int | bool] = Field(
+        default_factory=dict, description="facts the server cannot tell: GPU, driver, price per GPU hour"
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Arm:
+        problems: list[tuple[Loc, str]] = []
+        if self.url is None and not self.urls:
+            problems.append(((), "needs url (one server) or urls (several replicas)"))
+        if self.url is not None and self.urls:
+            problems.append((("url",), "contradicts urls: give one of the two"))
+        problems += _twice("urls", self.urls) + _twice("metrics_urls", self.metrics_urls or [])
+        if self.speculation == "off" and self.spec_method is not None:
+            problems.append((("spec_method",), "contradicts speculation: off"))
+        refuse(problems + _headers(self))
+        return self
+
+
+def _twice(key: str, urls: list[str]) -> list[tuple[Loc, str]]:
+    return [((key, i), "is in the list twice") for i, url in enumerate(urls) if url in urls[:i]]
+
+
+def _headers(arm: Arm) -> list[tuple[Loc, str]]:
+    """Values are never part of a message."""
+    problems: list[tuple[Loc, str]] = []
+    for name, value in arm.headers.items():
+        where: Loc = ("headers", name)
+        if not _HEADER_NAME.fullmatch(name):
+            problems.append((where, "is not a header name: letters, digits and - are allowed"))
+        elif name.lower() in OWNED_HEADERS:
+            problems.append((where, "is set by specload itself and cannot be changed"))
+        elif name.lower() == "authorization" and arm.api_key is not None:
+            problems.append((where, "contradicts api_key: give one of the two"))
+        text = value.get_secret_value()
+        if not text.isprintable() or not text.isascii() or text != text.strip():
+            problems.append((where, "must be one line of printable ASCII without spaces around it"))
+    return problems

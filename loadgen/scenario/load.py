@@ -1,0 +1,163 @@
+"""A scenario file, `--set` and `--arm`, to a checked scenario; everything that is wrong, at once."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from loadgen.errors import ScenarioError
+from loadgen.scenario.base import Loc
+from loadgen.scenario.model import Scenario
+from loadgen.scenario.problems import sentences
+from loadgen.scenario.prompts import PromptSet, read_prompts
+from loadgen.scenario.yaml_text import MAX_BYTES, Document, dotted, parse
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedScenario:
+    """A scenario and what was read with it.
+
+    `path` is None for a scenario made in code. `text_sha256` is of the file's bytes, before `--set` and
+    `--arm`. `prompts`: own prompts by the index of their task in `scenario.workload.tasks`."""
+
+    scenario: Scenario
+    path: Path | None
+    text_sha256: str
+    prompts: dict[int, PromptSet] = field(default_factory=dict)
+
+
+def load_scenario(
+    path: str | Path, overrides: Sequence[str] = (), arms: Mapping[str, str] | None = None
+) -> LoadedScenario:
+    """Read, change, check.
+
+    `overrides`: "dotted.key=value" with the value in YAML and list items by number. `arms`: name to
+    URL; makes the arm, or replaces its url or urls. Files named in the scenario are relative to it.
+    Raises ScenarioError with every problem: file:line (or the option), key, what is allowed."""
+    path = Path(path)
+    data = _read(path)
+    try:
+        document = parse(data.decode("utf-8-sig"), str(path))
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ScenarioError([f"{path}:{line}: is not UTF-8 text"]) from None
+    _usable(document)
+    _set_arms(document, arms or {})
+    for override in overrides:
+        _set(document, override)
+    _stale_pages(document, arms or {})
+    scenario = _validate(document, path.absolute().parent)
+    prompts, problems = read_prompts(scenario)
+    if problems:
+        raise ScenarioError(problems)
+    return LoadedScenario(scenario, path, hashlib.sha256(data).hexdigest(), prompts)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "not a usable path"
+        raise ScenarioError([f"{path}: scenario cannot be read: {reason}"]) from None
+    if len(data) > MAX_BYTES:
+        raise ScenarioError([f"{path}: is larger than {MAX_BYTES >> 20} MiB: not a scenario"])
+    return data
+
+
+def _usable(document: Document) -> None:
+    if not document.problems and not isinstance(document.value, dict):
+        what = "is empty" if document.value is None else "must be a mapping of keys to values"
+        document.problems.append(f"{document.where(())}: {what}; a scenario begins with version: 1 and a name")
+    if document.problems:
+        raise ScenarioError(document.problems)
+
+
+def _validate(document: Document, base: Path) -> Scenario:
+    """Raises what is wrong with the options, if anything, together with what is wrong in the result."""
+    problems = list(document.problems)
+    try:
+        scenario = Scenario.model_validate(document.value, context={"base": base})
+    except ValidationError as error:
+        raise ScenarioError(problems + sentences(error, Scenario, document.where)) from None
+    if problems:
+        raise ScenarioError(problems)
+    return scenario
+
+
+def _set_arms(document: Document, arms: Mapping[str, str]) -> None:
+    here = _child(document.value, "arms")
+    for name, url in arms.items():
+        arm = None if here is None else _child(here, name)
+        if arm is None:
+            return  # what stands there is no mapping, which the check reports
+        document.marks.setdefault(("arms", name), f"--arm {name}")
+        document.marks["arms", name, "url"] = f"--arm {name}"
+        arm.pop("urls", None)
+        arm["url"] = url
+
+
+def _child(parent: dict[str, Any], key: str) -> dict[str, Any] | None:
+    """The mapping at `key`, made where nothing is; None where something else is."""
+    if parent.get(key) is None:
+        parent[key] = {}
+    return parent[key] if isinstance(parent[key], dict) else None
+
+
+def _stale_pages(document: Document, arms: Mapping[str, str]) -> None:
+    """An arm that was moved must not read the counters of the place it was moved from."""
+    for name in arms:
+        loc: Loc = ("arms", name, "metrics_urls")
+        arm = document.value["arms"].get(name) if isinstance(document.value.get("arms"), dict) else None
+        if isinstance(arm, dict) and arm.get("metrics_urls") and document.where(loc).startswith(f"{document.name}:"):
+            document.problems.append(
+                f"{document.where(loc)}: {dotted(loc)}: belongs to another address than --arm {name}: "
+                f"--set {dotted(loc)}=null takes the pages of the new one, =[] takes none"
+            )
+
+
+def _set(document: Document, override: str) -> None:
+    key, equals, text = override.partition("=")
+    keys = key.strip().split(".")
+    option = f"--set {key.strip()}"
+    if not equals or not all(keys):
+        document.problems.append(f"{option}: must be dotted.key=value, like --set load.0.cases=20")
+        return
+    value = parse(text, option)
+    if value.problems:
+        document.problems += value.problems
+        return
+    loc = _put(document, keys, value.value, option)
+    if loc is not None:
+        document.marks = {at: mark for at, mark in document.marks.items() if at[: len(loc)] != loc}
+        document.marks[loc] = option
+
+
+def _put(document: Document, keys: list[str], value: Any, option: str) -> Loc | None:
+    """Put `value` where `keys` lead, making mappings on the way. The path, or None where there is none."""
+    here: Any = document.value
+    loc: Loc = ()
+    for i, key in enumerate(keys):
+        last = i == len(keys) - 1
+        step: str | int = key
+        if isinstance(here, list):
+            if not (key.isascii() and key.isdecimal() and int(key) < len(here)):
+                document.problems.append(f"{option}: {dotted(loc)} is a list of {len(here)}; items are numbered from 0")
+                return None
+            step = int(key)
+        elif not isinstance(here, dict):
+            document.problems.append(f"{option}: {dotted(loc)} is a value and has no key {key}")
+            return None
+        loc = (*loc, step)
+        if last:
+            here[step] = value
+        elif isinstance(here, dict) and here.get(key) is None:
+            here[step] = {}
+            document.marks.setdefault(loc, option)
+        here = here[step]
+    return loc

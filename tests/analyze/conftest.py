@@ -1,0 +1,290 @@
+"""A builder of hand-made runs: what a run directory would give, with every stamp chosen by the test."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pytest
+
+from loadgen.analyze import G, Summary, analyze
+from loadgen.drive import Accounting
+from loadgen.observe import Scrape, Scraped
+from loadgen.record import HEALTH, REQUESTS, ArmFacts, Idle, Manifest, PhaseRecord, RunData
+from server_adapters.base import CANONICAL, MetricsPage, Series
+
+#: all times of the tests are seconds after this CLOCK_MONOTONIC instant
+ORIGIN_NS = 1_000_000_000_000
+
+Chunks = Sequence[tuple[float, int | None]]
+
+
+def ns(at_s: float) -> int:
+    return ORIGIN_NS + round(at_s * 1e9)
+
+
+class Run:
+    """Collects arms, segments, requests, scrapes and health samples of one run."""
+
+    def __init__(self) -> None:
+        self.arms: dict[str, ArmFacts] = {}
+        self.phases: list[PhaseRecord] = []
+        self.rows: list[dict[str, Any]] = []
+        self.scrapes: list[Scrape] = []
+        self.health: list[dict[str, Any]] = []
+        self.scenario: dict[str, Any] = {
+            "name": "hand-made",
+            "objective": "latency",
+            "repeats": 1,
+            "seed": 0,
+            "slos": {"ttft_s": None, "tpot_s": None, "total_time_s": None},
+            "workload": {"tasks": [{"task_type": "code", "prompts": "code.jsonl", "json_schema": False}]},
+        }
+        self.state = "finished"
+
+    def arm(self, name: str = "candidate", **facts: Any) -> None:
+        base: dict[str, Any] = {
+            "replicas": ["http://127.0.0.1"],
+            "metrics_sources": ["http://127.0.0.1/metrics"],
+            "adapter": "vllm",
+            "chunk_unit": "step",
+            "model": "tiny",
+            "endpoint": "completions",
+            "capabilities": {"counts_artefact": False, "max_model_len": 4096, "version": "0.32.0"},
+            "environment": {"engine": "vllm"},
+            "facts": {"gpu": "none"},
+            "spec_method": "draft_model",
+            "k": 4,
+            "speculation": True,
+        }
+        self.arms[name] = ArmFacts(**{**base, **facts})
+
+    def segment(
+        self,
+        number: int = 0,
+        *,
+        arm: str = "candidate",
+        start: float = 0.0,
+        full: float | None = 0.0,
+        load_end: float | None = 1.0,
+        end: float | None = 1.0,
+        idle: bool | None = True,
+        **labels: Any,
+    ) -> None:
+        if not self.arms.get(arm):
+            self.arm(arm)
+        base: dict[str, Any] = {
+            "phase": "measure",
+            "stage": "one",
+            "stage_index": 0,
+            "repeat_idx": 0,
+            "block": 0,
+            "executor": "concurrency",
+            "concurrency": 1,
+            "rate_per_s": None,
+        }
+        edge = Idle(idle, None if idle is not None else "no metrics", 0.0)
+        times = {"full_ns": full, "load_end_ns": load_end, "ended_ns": end}
+        self.phases.append(
+            PhaseRecord(
+                segment=number,
+                arm=arm,
+                started_ns=ns(start),
+                idle_before=edge,
+                idle_after=edge if end is not None else None,
+                **{key: None if at is None else ns(at) for key, at in times.items()},
+                **{**base, **labels},
+            )
+        )
+
+    def request(
+        self,
+        chunks: Chunks = (),
+        *,
+        sent: float = 0.0,
+        due: float | None = None,
+        end: float | None = None,
+        segment: int = 0,
+        arm: str = "candidate",
+        arrivals: Sequence[int] | None = None,
+        **columns: Any,
+    ) -> None:
+        """One request; `chunks`: (seconds after `sent`, tokens or None). Lengths follow from the chunks."""
+        phase = next(p for p in self.phases if p.segment == segment)
+        known = [tokens for _, tokens in chunks]
+        total = sum(known) if None not in known else None  # type: ignore[arg-type]
+        last = sent + chunks[-1][0] if chunks else None
+        stamp = {"first_token_ns": sent + chunks[0][0], "last_token_ns": last} if chunks else {}
+        row: dict[str, Any] = {
+            "run_id": "r1",
+            "arm": arm,
+            "phase": phase.phase,
+            "repeat_idx": phase.repeat_idx,
+            "seq": len(self.rows),
+            "case_id": f"c{len(self.rows)}",
+            "task_type": "code",
+            "request_id": f"q{len(self.rows)}",
+            "stream": True,
+            "input_len": 100,
+            "output_len": total,
+            "max_tokens": 1000,
+            "temperature": 0.0,
+            "draft_len": self.arms[arm].k,
+            "concurrency": 1,
+            "due_ns": ns(sent if due is None else due),
+            "sent_ns": ns(sent),
+            "end_ns": ns(end if end is not None else last if last is not None else sent),
+            "outcome": "ok",
+            "chunk_times_s": [at for at, _ in chunks],
+            "chunk_tokens": known,
+            "segment": segment,
+            "stage": phase.stage,
+            "stage_index": phase.stage_index,
+            "stage_concurrency": phase.concurrency,
+            "chunk_unit": self.arms[arm].chunk_unit,
+            "first_tokens": (known[0] if known[0] is not None else 1) if chunks else None,
+            "first_tokens_assumed": known[0] is None if chunks else None,
+            "arrival_no": list(arrivals) if arrivals is not None else list(range(len(chunks))),
+            "sampling": orjson.dumps({"temperature": 0.0, "ignore_eos": False, "min_tokens": 0}).decode(),
+            **{name: ns(at) for name, at in stamp.items() if at is not None},
+        }
+        row["first_answer_ns"] = row.get("first_token_ns")
+        self.rows.append({**row, **columns})
+
+    def whole(self, output_len: int | None, *, sent: float = 0.0, end: float = 1.0, **columns: Any) -> None:
+        """A non-streaming request."""
+        lists = dict.fromkeys(("chunk_times_s", "chunk_tokens", "arrival_no", "first_answer_ns"))
+        self.request((), sent=sent, end=end, **{"stream": False, "output_len": output_len, **lists, **columns})
+
+    def speculated(self, steps: Sequence[tuple[int, int]], detailed: bool = True, k: int = 4) -> dict[str, Any]:
+        """Columns of a response's statistics; `steps`: (accepted, drafted) of every round."""
+        histogram = [sum(a == j for a, _ in steps) for j in range(k + 1)]
+        rolled = sum(a < d for a, d in steps)
+        return {
+            "spec_source": "per_request",
+            "verify_rounds": len(steps),
+            "drafted_tokens": sum(d for _, d in steps),
+            "accepted_tokens": sum(a for a, _ in steps),
+            "accepted_histogram": histogram,
+            "draft_len": k,
+            "rollback_count": rolled if detailed else None,
+            "rollback_low": rolled if detailed else None,
+            "rollback_high": rolled if detailed else None,
+            "per_step_accepted": [a for a, _ in steps] if detailed else None,
+            "per_step_drafted": [d for _, d in steps] if detailed else None,
+        }
+
+    def scrape(
+        self,
+        at: float,
+        *,
+        arm: str = "candidate",
+        edge: str | None = None,
+        segment: int | None = None,
+        accepted_at: Sequence[float] | None = None,
+        finished: float | None = None,
+        **values: float,
+    ) -> None:
+        """One page, 1 ms long, that ends (start edge) or begins (end edge) at `at`."""
+        series = [Series(name, CANONICAL[name], value, engine="0", model="tiny") for name, value in values.items()]
+        series += [
+            Series("accepted_at", CANONICAL["accepted_at"], value, engine="0", position=j, model="tiny")
+            for j, value in enumerate(accepted_at or ())
+        ]
+        if finished is not None:
+            series.append(
+                Series(
+                    "requests_finished",
+                    CANONICAL["requests_finished"],
+                    finished,
+                    engine="0",
+                    detail="stop",
+                    model="tiny",
+                )
+            )
+        asked, answered = (ns(at) - 1_000_000, ns(at)) if edge == "start" else (ns(at), ns(at) + 1_000_000)
+        page = MetricsPage(tuple(series), ("tiny",), ("0",), started_unix_s=1.0)
+        self.scrapes.append(
+            Scrape(
+                arm,
+                "http://127.0.0.1/metrics",
+                asked,
+                answered,
+                Scraped.OK,
+                None,
+                page,
+                edge=edge,  # type: ignore[arg-type]
+                segment=segment,
+            )
+        )
+
+    def counted(
+        self, segment: int = 0, *, arm: str = "candidate", start: float = 0.0, end: float = 1.0, **deltas: Any
+    ) -> None:
+        """Both edge scrapes of a segment; counters start at 1000 and rise by `deltas`."""
+        at = deltas.pop("accepted_at", None)
+        finished = deltas.pop("finished", None)
+        for when, edge, share in ((start, "start", 0), (end, "end", 1)):
+            self.scrape(
+                when,
+                arm=arm,
+                edge=edge,
+                segment=segment,
+                accepted_at=None if at is None else [1000 + share * a for a in at],
+                finished=None if finished is None else 1000 + share * finished,
+                **{name: 1000 + share * value for name, value in deltas.items()},
+            )
+
+    def second(self, at: float, **values: float) -> None:
+        base = {"worker": 0, "lag_p50_s": 0.0001, "lag_max_s": 0.001, "cpu_share": 0.2, "in_flight": 1}
+        self.health.append({**base, "at_ns": ns(at), "send_lag_max_s": 0.0, "rss_bytes": 1, **values})
+
+    def account(self, segment: int = 0, **counts: int) -> None:
+        at = next(i for i, p in enumerate(self.phases) if p.segment == segment)
+        phase = self.phases[at]
+        fields = {name: getattr(phase, name) for name in phase.__dataclass_fields__}
+        self.phases[at] = PhaseRecord(**{**fields, "accounting": Accounting(**counts)})
+
+    def data(self) -> RunData:
+        manifest = Manifest(
+            run_id="r1",
+            specload_version="0",
+            started="2026-01-01T00:00:00Z",
+            state=self.state,
+            scenario=self.scenario,
+            scenario_path=None,
+            scenario_sha256="0",
+            plan_hash="p",
+            design="interleaved",
+            length_model={"source": "estimate"},
+            arms=self.arms,
+            client={"python": "3.11"},
+        )
+        return RunData(
+            path="nowhere",
+            manifest=manifest,
+            requests=pa.Table.from_pylist(self.rows, schema=REQUESTS),
+            phases=tuple(self.phases),
+            scrapes=tuple(self.scrapes),
+            health=pa.Table.from_pylist(self.health, schema=HEALTH),
+        )
+
+    def summary(self) -> Summary:
+        return analyze(self.data())
+
+    def overall(self, arm: str = "candidate") -> G:
+        return self.summary().arms[arm].overall
+
+
+@pytest.fixture()
+def run() -> Run:
+    """An empty run; `segment()` adds an arm and a measured second [0, 1]."""
+    return Run()
+
+
+@pytest.fixture()
+def fresh() -> type[Run]:
+    """For property tests, which need a new run an example."""
+    return Run
