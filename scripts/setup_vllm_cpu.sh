@@ -35,8 +35,9 @@ if ! flock --nonblock 9; then
 fi
 
 find_python() {
-    local candidate
-    for candidate in ${PYTHON:-python3.11 python3 python}; do
+    local candidate candidates=(python3.11 python3 python)
+    [ -z "${PYTHON:-}" ] || candidates=("$PYTHON")
+    for candidate in "${candidates[@]}"; do
         if "$candidate" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null; then
             command -v "$candidate"
             return

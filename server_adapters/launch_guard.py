@@ -123,7 +123,7 @@ def main(argv: list[str]) -> int:
     for number in (signal.SIGCHLD, signal.SIGTERM):
         signal.signal(number, lambda *_: None)
     signal.set_wakeup_fd(signals_in)
-    folder = tempfile.mkdtemp(prefix="specload-")
+    folder = tempfile.mkdtemp(prefix="specload-guard-")
     try:
         child = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=2, stderr=2, start_new_session=True,

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -17,6 +16,9 @@ from server_adapters.base import Chunk, ServerError
 #: Fields of a delta or message that are framing, not generated text.
 _FRAMING = frozenset({"role", "name", "id", "type", "index"})
 _UNDERSTOOD = _FRAMING | {"content", "reasoning", "reasoning_content", "refusal", "tool_calls", "function_call"}
+#: Finish reasons of answers that the server gave up.
+_FAILED_FINISHES = frozenset({"error", "abort"})
+_NOTHING: dict[str, Any] = {}
 _MAX_COUNT = 2**31 - 1  # token counts live in 32-bit arrays
 _MESSAGE_LIMIT = 2000  # characters of a server's message that are kept
 _CONTEXT_LENGTH = re.compile(
@@ -39,20 +41,24 @@ def read_chunk(payload: Mapping[str, Any]) -> Chunk:
     Of several choices the texts are joined; the last finish reason counts.
     """
     choices = [_mapping(c, "choice") for c in _sequence(payload.get("choices"), "choices")]
-    outputs = [_output(choice) for choice in choices]
-    finishes = [reason for choice in choices if (reason := _text(choice.get("finish_reason"), "finish_reason"))]
-    usage = _mapping(payload.get("usage") or {}, "usage")
-    prompt = _mapping(usage.get("prompt_tokens_details") or {}, "prompt_tokens_details")
-    completion = _mapping(usage.get("completion_tokens_details") or {}, "completion_tokens_details")
-    answer, reasoning, tool = (
-        "".join(getattr(o, channel) for o in outputs) for channel in ("answer", "reasoning", "tool")
-    )
+    answer = reasoning = tool = ""
+    other = False
+    finishes: list[str] = []
+    for choice in choices:
+        output = _output(choice)
+        answer, reasoning, tool = answer + output.answer, reasoning + output.reasoning, tool + output.tool
+        other = other or output.other
+        if reason := _text(choice.get("finish_reason"), "finish_reason"):
+            finishes.append(reason)
+    usage = _mapping(payload.get("usage") or _NOTHING, "usage")
+    prompt = _mapping(usage.get("prompt_tokens_details") or _NOTHING, "prompt_tokens_details")
+    completion = _mapping(usage.get("completion_tokens_details") or _NOTHING, "completion_tokens_details")
     return Chunk(
         has_choices=bool(choices),
         answer=answer,
         reasoning=reasoning,
         tool=tool,
-        has_output=bool(answer or reasoning or tool) or any(o.other for o in outputs),
+        has_output=other or bool(answer or reasoning or tool),
         token_ids=_token_ids(choices),
         completion_tokens=_count(usage.get("completion_tokens")),
         prompt_tokens=_count(usage.get("prompt_tokens")),
@@ -100,26 +106,30 @@ def read_http_error(status: int, body: bytes) -> ServerError:
     return ServerError(status, f"http_{status}", text[:_MESSAGE_LIMIT] or "no message")
 
 
-@dataclass(frozen=True, slots=True)
-class _Output:
-    answer: str
-    reasoning: str
-    tool: str
-    other: bool
+class _Output(NamedTuple):
+    answer: str = ""
+    reasoning: str = ""
+    tool: str = ""
+    other: bool = False
 
 
 def _output(choice: Mapping[str, Any]) -> _Output:
     """Generated channels of one choice: a `delta`, a `message`, or a completion's `text`."""
-    fields = _mapping(choice.get("delta") or choice.get("message") or {}, "delta")
+    text = _text(choice.get("text"), "text")
+    fields = choice.get("delta") or choice.get("message")
+    if not fields:
+        return _Output(text)
+    fields = _mapping(fields, "delta")
     thought, said = _content(fields.get("content"))
     # Both names carry the same text on servers that send both (vLLM 0.11.2-0.15.1): one of them counts.
     reasoning = _text(fields.get("reasoning"), "reasoning") or _text(
         fields.get("reasoning_content"), "reasoning_content"
     )
     calls = [*_sequence(fields.get("tool_calls"), "tool_calls"), fields.get("function_call")]
-    other = any(_holds_text(value) for key, value in fields.items() if key not in _UNDERSTOOD)
-    answer = _text(choice.get("text"), "text") + said + _text(fields.get("refusal"), "refusal")
-    return _Output(answer, reasoning + thought, "".join(_call(call) for call in calls if call), other)
+    tool = "".join([_call(call) for call in calls if call])
+    unknown = fields.keys() - _UNDERSTOOD
+    other = any(_holds_text(fields[key]) for key in unknown) if unknown else False
+    return _Output(text + said + _text(fields.get("refusal"), "refusal"), reasoning + thought, tool, other)
 
 
 def _content(content: Any) -> tuple[str, str]:
@@ -173,18 +183,21 @@ def _token_ids(choices: list[Mapping[str, Any]]) -> tuple[int, ...] | None:
     if not told:
         return None
     flat = [i for ids in told for i in _sequence(ids, "token_ids")]
-    if not all(type(i) is int for i in flat):
+    if set(map(type, flat)) - {int}:
         raise ValueError("token_ids holds something else than integers")
     return tuple(flat)
 
 
 def _choice_error(choices: list[Mapping[str, Any]], finishes: list[str]) -> ServerError | None:
     for choice in choices:
-        if (error := read_error({"error": choice.get("error")}, None)) is not None:
+        if choice.get("error") and (error := read_error({"error": choice["error"]}, None)) is not None:
             return error
-    if "error" in finishes:
-        return ServerError(None, "finish_reason_error", "the server ended the answer with finish_reason error")
-    return None
+    if not finishes:
+        return None
+    failed = next((reason for reason in finishes if reason in _FAILED_FINISHES), None)
+    if failed is None:
+        return None
+    return ServerError(None, f"finish_reason_{failed}", f"the server ended the answer with finish_reason {failed}")
 
 
 def _message(fields: Mapping[str, Any]) -> str:

@@ -80,10 +80,16 @@ async def ask_server(client: httpx.AsyncClient, target: Target, method: str, url
     try:
         return await client.request(method, url, headers=headers, **more)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        reason = str(error) or type(error).__name__
-        raise TargetError(
-            f"{shown(url)} cannot be reached ({reason}); check that the server runs and that the URL is right"
-        ) from None
+        raise TargetError(_unreachable(shown(url), error)) from None
+
+
+def _unreachable(where: str, error: Exception) -> str:
+    if isinstance(error, httpx.LocalProtocolError):  # its text holds the header, and so the key
+        return f"{where} cannot be asked: a header is no valid HTTP; check api_key and headers for line breaks"
+    reason = str(error) or type(error).__name__
+    if isinstance(error, httpx.TimeoutException) and not isinstance(error, httpx.ConnectTimeout):
+        return f"{where} did not answer in time ({reason}); check that the server is ready and not overloaded"
+    return f"{where} cannot be reached ({reason}); check that the server runs and that the URL is right"
 
 
 async def ask_json(client: httpx.AsyncClient, target: Target, path: str, body: object = None) -> dict[str, Any] | None:
@@ -239,4 +245,3 @@ def _kind(response: httpx.Response) -> str:
 
 def _short(error: ServerError) -> str:
     return error.message if len(error.message) <= 200 else error.message[:200] + "…"
-

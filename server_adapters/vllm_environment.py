@@ -36,7 +36,7 @@ _CONFIG: Mapping[str, tuple[str, ...]] = {
     "attention_config": ("backend", "flash_attn_version", "use_trtllm_attention"),
     "compilation_config": ("mode", "level", "cudagraph_mode", "backend"),
     "device_config": ("device", "device_type"),
-    "observability_config": ("per_request_spec_decode_metrics", "enable_per_request_metrics"),
+    "observability_config": ("per_request_spec_decode_metrics",),
 }  # fmt: skip
 _DRAFT_MODEL = ("dtype", "model", "revision", "quantization", "max_model_len", "tokenizer")
 _ENVIRONMENT = (
@@ -101,7 +101,7 @@ def _section(parent: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 def _picked(prefix: str, section: Mapping[str, Any], fields: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
     for field in fields:
-        if section.get(field) is not None:
+        if section.get(field) not in (None, "N/A"):
             yield f"{prefix}.{field}", section[field]
 
 

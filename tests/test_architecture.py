@@ -22,6 +22,7 @@ RANK = {
     "experiment": 9,
     "service": 10,
     "cli": 11,
+    "__main__": 12,
 }
 #: Modules without a rank: any room may import them, and they import no room.
 LEAVES = {"errors", "clock", "redact"}

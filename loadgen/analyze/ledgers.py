@@ -22,8 +22,8 @@ class Samples:
 
     def of(self, chosen: Bools) -> tuple[Floats, Ints]:
         """(values, weights) of the rows chosen, still in order."""
-        keep = chosen[self.row]
-        return self.values[keep], self.weights[keep]
+        at = np.flatnonzero(chosen[self.row])
+        return self.values[at], self.weights[at]
 
 
 @dataclass(frozen=True)

@@ -31,4 +31,4 @@ def why_not(frame: Frame, rows: Ints) -> str | None:
 def _repeated(frame: Frame, rows: Ints) -> int:
     """Requests beyond the first of a prompt in the same repeat and stage."""
     keys = np.stack([frame.repeat_idx[rows], frame.stage_index[rows], frame.case_no[rows]])
-    return len(rows) - np.unique(keys, axis=1).shape[1]
+    return len(rows) - int(np.unique(keys, axis=1).shape[1])

@@ -19,33 +19,57 @@ async def open_loop(run: SegmentRun, load: OpenLoop) -> int:
     """Start every arrival when it is due, whatever the server does. Returns when the load ended (ns).
 
     Behind schedule, arrivals are sent one by one at once until it has caught up: none is left
-    out, and never more than the schedule has by then (E11). An arrival that meets `max_in_flight` is
-    dropped or waits, and is counted (E7, E8).
+    out, and never more than the schedule has by then (E11).
     """
-    books = run.accounting
+    books, gate = run.accounting, _Gate(run, load)
     books.scheduled = len(load.due_ns)
     for offset_ns in load.due_ns.tolist():
         due_ns = run.start_ns + offset_ns
         if await run.until(due_ns):
             break
-        wait_ns: int | None = 0
-        if len(run.flights) >= load.max_in_flight:
-            if load.when_full == "drop":
-                books.dropped += 1
-                run.prepared.skip()
-                continue
-            books.capped_in_flight += 1
-            wait_ns = await run.room(load.max_in_flight)
-        capped_ns = await run.pass_cap() if wait_ns is not None else None
-        if wait_ns is None or capped_ns is None:
+        if load.when_full == "drop" and len(run.flights) >= load.max_in_flight:
+            books.dropped += 1
+            run.prepared.skip()
+            continue
+        wait_ns = await gate.passed(due_ns)
+        if wait_ns is None:
             break
-        run.fly_beside(run.launch(run.prepared.take(), due_ns, wait_ns + capped_ns))
+        run.fly_beside(run.launch(run.prepared.take(), due_ns, wait_ns))
     duration_ns = run.segment.duration_ns
     if duration_ns is None:
         duration_ns = int(load.due_ns[-1]) if len(load.due_ns) else 0
     await run.until(run.start_ns + duration_ns)
     books.unsent = books.scheduled - books.sent - books.dropped
     return min(now_ns(), run.start_ns + duration_ns)
+
+
+class _Gate:
+    """Where the open loop's arrivals wait, in order: for room in flight, then for the safety cap.
+
+    An arrival that became due while another stood there was held as well, and counts (E7, E8).
+    """
+
+    def __init__(self, run: SegmentRun, load: OpenLoop) -> None:
+        self._run = run
+        self._max_in_flight = load.max_in_flight
+        self._room_ns = 0  # when an arrival last got the room it had waited for
+        self._rate_ns = 0  # likewise the safety cap
+
+    async def passed(self, due_ns: int) -> int | None:
+        """Nanoseconds held since `due_ns`; None if the segment was closed meanwhile."""
+        run, books = self._run, self._run.accounting
+        if len(run.flights) >= self._max_in_flight:
+            if not await run.room(self._max_in_flight):
+                return None
+            self._room_ns = now_ns()
+        capped_ns = await run.pass_cap()
+        if capped_ns is None:
+            return None
+        if capped_ns:
+            self._rate_ns = now_ns()
+        books.capped_in_flight += due_ns < self._room_ns
+        books.capped_rate += due_ns < self._rate_ns
+        return max(0, self._room_ns - due_ns, self._rate_ns - due_ns)
 
 
 class ClosedRun:
@@ -112,6 +136,7 @@ class ClosedRun:
             if wait_ns is None:
                 run.accounting.unsent += 1
                 return
+            run.accounting.capped_rate += wait_ns > 0
             flight = run.launch(run.prepared.take(), due_ns, wait_ns)
             self._launched += 1
             self._launched_ns = now_ns()

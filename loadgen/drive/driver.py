@@ -69,7 +69,8 @@ class Driver:
     async def run(self, segment: Segment, start_ns: int) -> SegmentResult:
         """Drive `segment` with its time zero at `start_ns` (CLOCK_MONOTONIC).
 
-        Returns when every request has ended and is with the sink. Raises what the sink raised
+        Setting up takes up to some tenths of a second: arrivals due before it is done are sent late, and
+        counted. Returns when every request has ended and is with the sink. Raises what the sink raised
         (StorageError), after that. Cancelling cuts what is in flight and records it first.
         """
         self._fault = None

@@ -51,7 +51,7 @@ class Tally:
 
 
 class Recorder:
-    """Reads ended exchanges off the path that stamps. A sink that fails is told to `fault`, once each time."""
+    """Reads ended exchanges off the path that stamps. What fails, the sink above all, is told to `fault`."""
 
     def __init__(
         self,
@@ -83,7 +83,10 @@ class Recorder:
         while True:
             await self._wake.wait()
             while self._ended:
-                await self._record(self._ended.popleft())
+                try:
+                    await self._record(self._ended.popleft())
+                except Exception as error:
+                    self._fault(error)
             self._wake.clear()
             self._idle.set()
 
@@ -97,8 +100,5 @@ class Recorder:
             await asyncio.sleep(0)
         attempt = reader.attempt()
         self._tally.note_ended(attempt)
-        try:
-            self._sink.attempt(attempt)
-        except Exception as error:
-            self._fault(error)
+        self._sink.attempt(attempt)
         await asyncio.sleep(0)

@@ -100,7 +100,9 @@ class RequestBuilder:
 
     def _request(self, target: Target, ask: Ask, exchange: Exchange) -> httpx.Request:
         wire = self._arm.adapter.build(ask, self._arm.capabilities)
-        headers = httpx.Headers({"accept-encoding": "identity", "x-request-id": ask.request_id})
+        headers = httpx.Headers(
+            {"accept-encoding": "identity", "user-agent": "specload", "x-request-id": ask.request_id}
+        )
         headers.update(wire.headers)
         headers.update({name: value.get_secret_value() for name, value in target.headers.items()})
         return httpx.Request(

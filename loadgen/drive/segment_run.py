@@ -92,19 +92,14 @@ class SegmentRun:
         """Wait for the safety cap: nanoseconds waited, None if the segment was closed meanwhile."""
         if self._cap is None:
             return 0
-        waited_ns = await self._unless_closed(self._cap.acquire())
-        if waited_ns:
-            self.accounting.capped_rate += 1
-        return waited_ns
+        return await self._unless_closed(self._cap.acquire())
 
-    async def room(self, max_in_flight: int) -> int | None:
-        """Wait until fewer than `max_in_flight` are in flight; as `pass_cap`."""
-        begun_ns = now_ns()
-        while len(self.flights) >= max_in_flight:
+    async def room(self, max_in_flight: int) -> bool:
+        """Wait until fewer than `max_in_flight` are in flight; False if the segment was closed first."""
+        while len(self.flights) >= max_in_flight and not self.closed:
             self._ended.clear()
-            if await self._unless_closed(self._ended.wait()) is None:
-                return None
-        return now_ns() - begun_ns
+            await self._unless_closed(self._ended.wait())
+        return not self.closed
 
     def launch(self, outgoing: Outgoing, due_ns: int, wait_ns: int) -> Flight:
         """Count a request as sent and in flight; `fly` must follow."""

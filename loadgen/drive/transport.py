@@ -39,7 +39,7 @@ class WireLimits:
     Response heads are limited to 100 KiB by h11.
     """
 
-    max_body_bytes: int = 256 * 2**20
+    max_body_bytes: int = 64 * 2**20
     keepalive_s: float = 3.0
 
 

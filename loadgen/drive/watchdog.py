@@ -64,8 +64,8 @@ class TokenClock:
     def _chunk(self, event: Event) -> Chunk | None:
         try:
             return self._adapter.parse_chunk(event.data)
-        except ValueError:
-            return None
+        except Exception:
+            return None  # no token; what is wrong with it is said when the answer is read
 
 
 class Watchdog:

@@ -1,13 +1,14 @@
 """The process that scrapes. It shares nothing with the dispatching loop but a pipe.
 
 Messages in: `Setup` first, then `Look`s; end of file ends the process, so it never outlives its
-parent. Messages out: `READY`, then `Seen` and `Done`.
+parent. Messages out: `READY`, then `Seen` and `Done`; `Failed` if it ends by a fault.
 """
 
 from __future__ import annotations
 
 import asyncio
 import signal
+import sys
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -58,14 +59,26 @@ class Done:
     scrapes: tuple[Scrape, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The last message of a process that cannot go on."""
+
+    reason: str
+
+
 def serve(pipe: Connection) -> None:
     """Entry of the child process. Ctrl-C is the parent's business: the last scrapes come after it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    setup = Setup((), 0.0, 0.0)
     try:
         setup = pipe.recv()
         asyncio.run(_Process(pipe, setup).run())
     except (EOFError, BrokenPipeError, ConnectionResetError):
         return
+    except Exception as error:
+        redact = Redactor(secret for arm in setup.arms for secret in arm.headers.values())
+        pipe.send(Failed(redact(f"{type(error).__name__}: {error}")))
+        sys.exit(1)
 
 
 def redactor_of(arm: ScrapeArm) -> Redactor:

@@ -11,7 +11,7 @@ from multiprocessing.process import BaseProcess
 
 from loadgen.clock import now_ns
 from loadgen.observe.gauges import idle, load, value
-from loadgen.observe.scrape_process import READY, Done, Look, Seen, Setup, redactor_of, serve
+from loadgen.observe.scrape_process import READY, Done, Failed, Look, Seen, Setup, redactor_of, serve
 from loadgen.observe.types import Edge, Idle, Scrape, ScrapeArm, Scraped
 
 START_TIMEOUT_S = 60.0
@@ -162,12 +162,12 @@ class Scraper:
     def _readable(self) -> None:
         assert self._pipe is not None
         try:
-            while not self._stopping and self._pipe.poll():
+            while not self._closed.is_set() and self._pipe.poll():
                 self._take(self._pipe.recv())
         except (EOFError, OSError):
             self._lose(self._ending())
 
-    def _take(self, message: str | Seen | Done) -> None:
+    def _take(self, message: str | Seen | Done | Failed) -> None:
         if message == READY:
             self._ready.set()
         elif isinstance(message, Seen):
@@ -176,6 +176,8 @@ class Scraper:
             answer = self._answers.get(message.ticket)
             if answer is not None and not answer.done():
                 answer.set_result(message.scrapes)
+        elif isinstance(message, Failed):
+            self._lose(f"the scraping process failed: {message.reason}")
 
     def _seen(self, scrape: Scrape) -> None:
         self._latest[scrape.arm, scrape.source] = scrape

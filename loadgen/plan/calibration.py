@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from loadgen.plan.prompts import generate
 from loadgen.plan.types import LengthModel
@@ -57,16 +58,26 @@ def fit_lengths(counts: Mapping[str, Counts], source: str) -> LengthModel:
 
 
 def correct_lengths(model: LengthModel, observed: Mapping[str, Counts]) -> LengthModel:
-    """The model after servers have reported prompt tokens: {task type: [(characters, prompt tokens), …]}.
+    """The model after servers have reported prompt tokens: {task type: [(requested tokens, prompt tokens), …]}.
 
-    Characters of the prompt as sent. Tasks without observations keep their numbers; the source
-    becomes "estimate+usage".
+    `model` is the one those prompts were made with: it tells their characters. Requests for less than the
+    shortest prompt say nothing about its length and are left out. Tasks without observations keep their
+    numbers; the source becomes "estimate+usage".
     """
-    usable = {task: [(c, t) for c, t in pairs if c > 0 and t > 0] for task, pairs in observed.items()}
+    usable: dict[str, list[tuple[int, int]]] = {}
+    for task, pairs in observed.items():
+        sized = [(chars_for(model, task, requested), tokens) for requested, tokens in pairs]
+        usable[task] = [(chars, tokens) for chars, tokens in sized if chars > _shortest(task) and tokens > 0]
     fitted = fit_lengths({task: pairs for task, pairs in usable.items() if pairs}, "estimate+usage")
     if not fitted.per_char:
         return model
     return replace(fitted, base=model.base | fitted.base, per_char=model.per_char | fitted.per_char)
+
+
+@lru_cache
+def _shortest(task_type: str) -> int:
+    """Characters below which a prompt of a task type may come out longer than asked."""
+    return max(len(generate(task_type, seed, 0)[0]) for seed in range(20))
 
 
 def _line(pairs: Counts) -> tuple[float, float]:

@@ -26,13 +26,14 @@ class _Hash(Protocol):
     def update(self, data: bytes, /) -> None: ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Plan:
     """Everything that will be asked, and when. Pure: equal scenarios give equal plans on any machine.
 
     `hash`: sha256 over every array, the cases of one pass (all that are planned, the first 4096 of a part
     that ends by time alone) and the parts of the scenario that decide requests; not over where the arms are.
     `reused`: requests among those cases, of one arm and repeat, whose own prompt an earlier one has asked.
+    Plans are compared by `hash`.
     """
 
     segments: tuple[Segment, ...]
@@ -41,8 +42,8 @@ class Plan:
     reused: int
     workload: Workload
     seed: int
-    _table: CaseTable = field(repr=False, compare=False)
-    _prefixes: dict[int, str] = field(default_factory=dict, repr=False, compare=False)
+    _table: CaseTable = field(repr=False)
+    _prefixes: dict[int, str] = field(default_factory=dict, repr=False)
 
     def case(self, stage_index: int, phase: PhaseName, index: int) -> Case:
         """Request `index` of a stage and phase; equal for every arm and repeat. ValueError: below 0."""

@@ -87,7 +87,10 @@ def _open(stage: ArrivalStage, warmup: Warmup, seed: int, index: int) -> StagePl
 
 
 def _warm_up(concurrency: int, warmup: Warmup) -> ClosedLoop | None:
-    """A closed loop, also before an open one: it leaves no backlog behind (sysbench#408)."""
+    """A closed loop, also before an open one: it leaves no backlog behind (sysbench#408).
+
+    All slots start at once: so few requests would be over before a staggered level is reached.
+    """
     cases = max(3, 2 * concurrency) if warmup.warmup_requests is None else warmup.warmup_requests
     if cases == 0 and warmup.warmup_seconds == 0:
         return None

@@ -71,9 +71,11 @@ class NullColumns:
 
     def _reasons(self, arm: str, known: Mapping[str, str]) -> dict[str, str]:
         """`known` reasons first (preflight), then the first request's own, then what the column says."""
+        if arm not in self._rows:
+            return dict(known)
         null = [name for name, n in self._nulls[arm].items() if n and n == self._rows[arm]]
         told = self._told.get(arm, {})
-        return {**known, **{name: known.get(name) or told.get(name) or _WHY_NULL[name] for name in null}}
+        return {name: known.get(name) or told.get(name) or _WHY_NULL[name] for name in null}
 
 
 def conform(table: pa.Table, schema: pa.Schema = REQUESTS) -> pa.Table:

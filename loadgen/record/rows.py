@@ -25,7 +25,7 @@ def request_row(
     artefact = facts.capabilities.get("counts_artefact") if facts else None
     derived = derive(attempt, facts.k if facts else None, artefact)
     numbers = {name: getattr(derived, name) for name in Derived.__slots__ if name != "absent"}
-    absent = {**derived.absent, **attempt.absent}
+    absent = {**derived.absent, **{name: redact(why) for name, why in attempt.absent.items()}}
     row: Row = {
         **_identity(attempt, run_id, facts, phase, redact),
         **_request(attempt),
@@ -37,7 +37,7 @@ def request_row(
     for name, value in row.items():
         if isinstance(value, float) and not isfinite(value):
             row[name], absent[name] = None, f"not a finite number: {value}"
-    row["absent"] = orjson.dumps({k: redact(v) for k, v in absent.items() if row.get(k) is None}).decode()
+    row["absent"] = orjson.dumps({k: why for k, why in absent.items() if row.get(k) is None}).decode()
     return row
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
@@ -38,6 +39,10 @@ from loadgen.redact import MASK, Redactor
 
 #: What is not yet on disk is never older than this plus one flush.
 FLUSH_INTERVAL_S = 0.5
+#: Rows turned into one batch at once, and a pause after each row: the dispatching loop shares the interpreter
+#: lock with this thread, and its stamps must not wait for a whole batch.
+BATCH_ROWS = 32
+YIELD_S = 1e-5
 KEPT = "what was written before is kept: `specload report` reads it"
 #: Keys whose text values are secrets wherever they stand in the manifest.
 _SECRET_KEYS = frozenset({"api_key", "authorization", "password"})
@@ -125,6 +130,7 @@ class RunWriter:
         self._finished = True
         self._ending.set()
         self._thread.join()
+        self._flush()
         self._lines.extend((ANOMALIES, line) for line in self._log.totals(now_ns()))
         self._flush()
         self.lost += len(self._attempts) + len(self._scrapes) + len(self._health)
@@ -183,16 +189,25 @@ class RunWriter:
             texts.setdefault(name, []).append(line)
         for name, lines in texts.items():
             self._texts[name].write("".join(lines).encode())
-        try:
-            if attempts:
-                self._requests.write([self._row(attempt) for attempt in attempts])
-        except Exception:
-            self.lost += len(attempts)
-            raise
+        self._write_attempts(attempts)
         if scrapes := _take(self._scrapes):
             self._scrape_file.write([scrape_row(scrape) for scrape in scrapes])
         if healths := _take(self._health):
             self._health_file.write([asdict(health) for health in healths])
+
+    def _write_attempts(self, attempts: list[Attempt]) -> None:
+        before = self._requests.rows
+        try:
+            for begin in range(0, len(attempts), BATCH_ROWS):
+                rows = []
+                for attempt in attempts[begin : begin + BATCH_ROWS]:
+                    rows.append(self._row(attempt))
+                    if not self._ending.is_set():
+                        time.sleep(YIELD_S)
+                self._requests.write(rows)
+        except Exception:
+            self.lost += len(attempts) - (self._requests.rows - before)
+            raise
 
     def _row(self, attempt: Attempt) -> dict[str, Any]:
         if not self._keep_text and (attempt.text is not None or attempt.prompt is not None):

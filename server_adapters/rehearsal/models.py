@@ -19,11 +19,12 @@ from server_adapters.rehearsal.tokenizer import Tokenizer
 from server_adapters.rehearsal.types import TaskType
 
 _DOCUMENTS: dict[TaskType, int] = {"short_qa": 1500, "long_form": 900, "structured": 1200, "code": 1500}
-_DRAFT_SHARE = 0.1
+_DRAFT_SHARE = 0.08
 _TARGET_ORDER, _DRAFT_ORDER = 4, 3
 _TARGET_DISCOUNT, _DRAFT_DISCOUNT = 0.15, 0.95
 _TARGET_MIN_COUNT = 4
-_TARGET_TOPIC_REACH, _DRAFT_TOPIC_REACH = 2, 1
+_TARGET_TOPIC_REACH, _DRAFT_TOPIC_REACH = 3, 2
+_TARGET_TOPIC_MIN_COUNT, _DRAFT_TOPIC_MIN_COUNT = 8, 4
 _TOPIC_MIN, _TOPIC_MAX = 5, 0.6  # a topic word is in at least 5 prompts and in less than 60 %
 _CUE_SMOOTHING = 0.5
 _ROW_LIMIT = 6000
@@ -54,6 +55,7 @@ class Models:
                 discount=_TARGET_DISCOUNT,
                 min_count=_TARGET_MIN_COUNT,
                 topic_reach=_TARGET_TOPIC_REACH,
+                topic_min_count=_TARGET_TOPIC_MIN_COUNT,
             )
             part = self._training_text(docs[: int(len(docs) * _DRAFT_SHARE)], breaks, self._topics[task])
             self.draft[task] = NGramModel(
@@ -64,6 +66,7 @@ class Models:
                 discount=_DRAFT_DISCOUNT,
                 min_count=1,
                 topic_reach=_DRAFT_TOPIC_REACH,
+                topic_min_count=_DRAFT_TOPIC_MIN_COUNT,
             )
         self._cues = self._learn_cues(texts)
         self.views = RowViews(_ROW_LIMIT)

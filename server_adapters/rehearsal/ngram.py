@@ -105,6 +105,7 @@ class NGramModel:
         discount: float,
         min_count: int,
         topic_reach: int = 0,
+        topic_min_count: int = 1,
     ) -> None:
         if not 2 <= order <= MAX_ORDER:
             raise ValueError(f"order must be within 2 and {MAX_ORDER}")
@@ -122,7 +123,7 @@ class NGramModel:
         if topic_reach > 0:
             at = np.flatnonzero(text.counted & (text.depth >= topic_reach) & (text.topics > 0))
             context = [text.topics[at], *(packed[at - back] for back in range(topic_reach, 0, -1))]
-            self._topic_level = _count(context, text.tokens[at], discount, min_count)
+            self._topic_level = _count(context, text.tokens[at], discount, topic_min_count)
             self._levels.append(self._topic_level)
         self._root_probs = self._add_level(base.copy(), 0, 0)
         self._nodes: dict[tuple[int, tuple[int, ...]], Node] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ MS = 1_000_000
 def gaps_ms(attempt: Attempt) -> list[float]:
     """Chunk gaps: between consecutive arrivals."""
     times = sorted(set(attempt.ledger.arrival_ns))
-    return [(b - a) / MS for a, b in zip(times, times[1:], strict=False)]
+    return [(b - a) / MS for a, b in pairwise(times)]
 
 
 def since_sent_ms(attempt: Attempt, ns: int | None) -> float | None:
@@ -82,7 +83,12 @@ def test_empty_text_whose_count_rises_bears_a_token(read: Read, wire: Any) -> No
     """METHOD, token-bearing chunk: text held back by the detokenizer, count not."""
     attempt = read(
         [
-            (5, wire.event({"choices": [{"delta": {"role": "assistant", "content": ""}}], "usage": {"completion_tokens": 0}})),
+            (
+                5,
+                wire.event(
+                    {"choices": [{"delta": {"role": "assistant", "content": ""}}], "usage": {"completion_tokens": 0}}
+                ),
+            ),
             (40, wire.delta("", usage=1)),
             (60, wire.delta("ab", usage=2)),
             (70, wire.delta("", usage=2, finish="stop") + wire.done),
@@ -133,7 +139,9 @@ def test_final_usage_in_an_empty_chunk(read: Read, wire: Any) -> None:
 
 def test_unattributed_tokens(read: Read, wire: Any) -> None:
     """A final usage above what the chunks told of: the difference is kept, not spread."""
-    attempt = read([(30, wire.delta("ab", usage=2)), (60, wire.delta(finish="stop", usage=2) + wire.usage(5) + wire.done)])
+    attempt = read(
+        [(30, wire.delta("ab", usage=2)), (60, wire.delta(finish="stop", usage=2) + wire.usage(5) + wire.done)]
+    )
     assert (sum(attempt.ledger.tokens), attempt.output_len, attempt.unattributed_tokens) == (2, 5, 3)
 
 
@@ -194,7 +202,12 @@ def test_reasoning_then_answer(read: Read, wire: Any) -> None:
         [
             (1, wire.event({"choices": [{"delta": {"role": "assistant", "content": ""}}]})),
             (30, wire.delta(reasoning="We", usage=1)),
-            (60, wire.event({"choices": [{"delta": {"reasoning_content": "think"}}], "usage": {"completion_tokens": 474}})),
+            (
+                60,
+                wire.event(
+                    {"choices": [{"delta": {"reasoning_content": "think"}}], "usage": {"completion_tokens": 474}}
+                ),
+            ),
             (3000, wire.delta("Yes", usage=512)),
             (3001, wire.delta(finish="stop", usage=512) + wire.done),
         ]
@@ -213,7 +226,9 @@ def test_reasoning_only(read: Read, wire: Any) -> None:
 
 def test_tool_calls_first(read: Read, wire: Any) -> None:
     """C7: a turn that begins with a tool call has a first token."""
-    attempt = read([(30, wire.delta(tool='{"a"')), (40, wire.delta(tool=":1}")), (50, wire.delta(finish="tool_calls") + wire.done)])
+    attempt = read(
+        [(30, wire.delta(tool='{"a"')), (40, wire.delta(tool=":1}")), (50, wire.delta(finish="tool_calls") + wire.done)]
+    )
     assert since_sent_ms(attempt, attempt.first_token_ns) == 30.0
     assert len(attempt.ledger) == 2
 
@@ -258,7 +273,9 @@ def test_statistics_missing_are_absent(read: Read, wire: Any) -> None:
 
 def test_event_after_done(read: Read, wire: Any) -> None:
     """TensorRT-LLM sends its performance event after [DONE]."""
-    attempt = read([(40, wire.delta("a", finish="stop") + wire.done), (41, wire.event({"choices": [], "timings": 0.25}))])
+    attempt = read(
+        [(40, wire.delta("a", finish="stop") + wire.done), (41, wire.event({"choices": [], "timings": 0.25}))]
+    )
     assert attempt.outcome is Outcome.OK
     assert attempt.timings is not None
     assert attempt.timings.queue_s == 0.25
@@ -268,7 +285,13 @@ def test_event_after_done(read: Read, wire: Any) -> None:
 def test_line_ends(read: Read, wire: Any, eol: bytes) -> None:
     """A8, A9, A11: any line end, comments in between: the same numbers."""
     body = b"".join(
-        [b": hello\n\n", wire.delta("A\u2028B\u0085C", usage=2), b":\n\n", wire.delta(finish="stop", usage=2), wire.done]
+        [
+            b": hello\n\n",
+            wire.delta("A\u2028B\u0085C", usage=2),
+            b":\n\n",
+            wire.delta(finish="stop", usage=2),
+            wire.done,
+        ]
     )
     attempt = read([(30, body.replace(b"\n", eol))], keep_text=True)
     assert (attempt.outcome, attempt.output_len, attempt.text) == (Outcome.OK, 2, "A\u2028B\u0085C")
@@ -285,7 +308,9 @@ def test_chunks_read_together_are_one_arrival(read: Read, wire: Any) -> None:
 
 def test_equal_stamps_are_one_arrival(read: Read, wire: Any) -> None:
     """Two pieces with the same stamp came together."""
-    attempt = read([(30, wire.delta("x", usage=1)), (30, wire.delta("x", usage=2)), (31, wire.delta(finish="stop") + wire.done)])
+    attempt = read(
+        [(30, wire.delta("x", usage=1)), (30, wire.delta("x", usage=2)), (31, wire.delta(finish="stop") + wire.done)]
+    )
     assert list(attempt.ledger.arrival_no) == [0, 0]
 
 
@@ -333,7 +358,11 @@ def test_http_error(read: Read) -> None:
     """A4: 503 with an error body: status, class and message kept."""
     body = b'{"error":{"message":"overloaded","type":"ServiceUnavailable"}}'
     attempt = read([(30, body)], status=503)
-    assert (attempt.outcome, attempt.error_status, attempt.error_class) == (Outcome.HTTP_ERROR, 503, "ServiceUnavailable")
+    assert (attempt.outcome, attempt.error_status, attempt.error_class) == (
+        Outcome.HTTP_ERROR,
+        503,
+        "ServiceUnavailable",
+    )
     assert attempt.first_token_ns is None
 
 
@@ -413,7 +442,11 @@ def test_non_streaming(read: Read) -> None:
     ("body", "more", "outcome"),
     [
         (b"<html>", {}, Outcome.MALFORMED),
-        (b'{"choices":[', {"complete": False, "failure": Outcome.TRUNCATED, "failure_detail": "closed: x"}, Outcome.TRUNCATED),
+        (
+            b'{"choices":[',
+            {"complete": False, "failure": Outcome.TRUNCATED, "failure_detail": "closed: x"},
+            Outcome.TRUNCATED,
+        ),
         (b'{"choices":[{"message":{"content":""},"finish_reason":"stop"}]}', {}, Outcome.NO_OUTPUT),
         (b'{"error":{"message":"m","type":"t","code":500}}', {}, Outcome.STREAM_ERROR),
     ],
@@ -458,23 +491,35 @@ def test_our_bug_is_a_client_fault(read: Read, adapter: Any, wire: Any) -> None:
 
 def facts(attempt: Attempt) -> tuple[Any, ...]:
     return (
-        attempt.outcome, attempt.error_class, list(attempt.ledger.tokens), list(attempt.ledger.size), attempt.output_len,
-        attempt.output_len_source, attempt.finish_reason, attempt.terminal, attempt.text, attempt.warnings,
-    )  # fmt: skip
+        attempt.outcome,
+        attempt.error_class,
+        list(attempt.ledger.tokens),
+        list(attempt.ledger.size),
+        attempt.output_len,
+        attempt.output_len_source,
+        attempt.finish_reason,
+        attempt.terminal,
+        attempt.text,
+        attempt.warnings,
+    )
 
 
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_any_split_gives_the_same_record(data: st.DataObject) -> None:
     """A20: any split of the bytes into reads gives the same record except timestamps."""
-    read, wire = data.draw(st.just(_tools()))
-    body = (
-        b"\xef\xbb\xbf: hi\r\n\r\n" + wire.delta("A\u2028", usage=2).replace(b"\n", b"\r\n") + wire.delta(reasoning="", usage=2)
-        + wire.delta("Bé滚", usage=5).replace(b"\n", b"\r") + wire.delta(finish="stop", usage=5) + wire.usage(6) + wire.done
-    )  # fmt: skip
+    read, wire = _tools()
+    parts = [
+        b"\xef\xbb\xbf: hi\r\n\r\n",
+        wire.delta("A\u2028", usage=2).replace(b"\n", b"\r\n"),
+        wire.delta(reasoning="", usage=2),
+        wire.delta("Bé滚", usage=5).replace(b"\n", b"\r"),
+        wire.delta(finish="stop", usage=5) + wire.usage(6) + wire.done,
+    ]
+    body = b"".join(parts)
     cuts = data.draw(st.lists(st.integers(1, len(body) - 1), max_size=30))
     at = [0, *sorted(set(cuts)), len(body)]
-    pieces = [(30 + i, body[a:b]) for i, (a, b) in enumerate(zip(at, at[1:], strict=False))]
+    pieces = [(30 + i, body[a:b]) for i, (a, b) in enumerate(pairwise(at))]
     split = read(pieces, keep_text=True)
     assert facts(split) == facts(read([(30, body)], keep_text=True))
     assert split.outcome is Outcome.OK

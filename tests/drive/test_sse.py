@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -132,7 +134,18 @@ def test_end_without_blank_line(tail: bytes, counts: bool) -> None:
 
 
 LINES = st.sampled_from(
-    [b"data: {1}", b"data:[2]", b"data: \xe2\x80\xa8", b": c", b"", b"event: e", b"data", b"x", b"data: [DONE]", b"\xef\xbb\xbf"]
+    [
+        b"data: {1}",
+        b"data:[2]",
+        b"data: \xe2\x80\xa8",
+        b": c",
+        b"",
+        b"event: e",
+        b"data",
+        b"x",
+        b"data: [DONE]",
+        b"\xef\xbb\xbf",
+    ]
 )
 
 
@@ -146,7 +159,7 @@ def test_any_split_gives_the_same_events(lines: list[tuple[bytes, bytes]], tail:
     """A20: any split of the bytes into reads gives the same events, with the same ends."""
     body = b"".join(line + eol for line, eol in lines) + tail
     at = sorted({0, len(body), *(c for c in cuts if c < len(body))})
-    events, framer = feed_all([body[a:b] for a, b in zip(at, at[1:], strict=False)])
+    events, framer = feed_all([body[a:b] for a, b in pairwise(at)])
     whole = Framer()
     expected = whole.feed(body)
     if last := whole.close():
@@ -163,6 +176,6 @@ def test_the_bound_does_not_depend_on_the_split(sizes: list[int], cuts: list[int
     """A19, A20: the size limit is met by the same event however the bytes were read."""
     body = b"".join(b"data: " + b"z" * n + b"\n\n" for n in sizes)
     at = sorted({0, len(body), *(c for c in cuts if c < len(body))})
-    events, framer = feed_all([body[a:b] for a, b in zip(at, at[1:], strict=False)], limit=32)
+    events, framer = feed_all([body[a:b] for a, b in pairwise(at)], limit=32)
     expected, whole = feed_all([body], limit=32)
     assert (events, framer.overflow) == (expected, whole.overflow)

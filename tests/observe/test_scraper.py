@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -121,9 +120,11 @@ async def started(pages: Pages) -> AsyncIterator[Started]:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while not condition():
-            await asyncio.sleep(0.01)
+    for _ in range(2000):
+        if condition():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("it did not come to pass within 20 s")
 
 
 async def test_an_edge_is_a_fresh_scrape_with_stamps_of_this_clock(pages: Pages, started: Started) -> None:
@@ -147,6 +148,19 @@ async def test_periodic_scrapes_go_on_and_reach_the_callback_once(pages: Pages, 
     assert all(s.edge is None and s.status is Scraped.OK for s in seen)
     assert scraper.drain() == []
     assert scraper.latest("a")[0].asked_ns in stamps
+
+
+async def test_a_page_that_has_not_answered_is_not_asked_again(pages: Pages, started: Started) -> None:
+    """G22: a slow page gets no scrape storm, and does not hold up the others."""
+    slow = Pages()
+    slow.mode = "hang"
+    await slow.start()
+    seen: list[Scrape] = []
+    await started(interval_s=0.2, urls=(slow.url, pages.url), timeout_s=30.0, on_scrape=seen.append)
+    await until(lambda: len(seen) >= 4)
+    assert {s.source for s in seen} == {pages.url}
+    assert len(slow.heads) == 1
+    await slow.stop()
 
 
 async def test_without_a_callback_scrapes_are_drained_once(started: Started) -> None:
@@ -273,7 +287,9 @@ async def test_a_killed_scraper_is_noticed_and_reported_everywhere(pages: Pages,
     await until(lambda: scraper.gone is not None)
     [latest] = scraper.latest("a")
     assert latest.status is Scraped.UNREACHABLE
-    assert latest.reason == "the scraping process has ended by itself (exit code -9)"
+    assert latest.reason == scraper.gone
+    assert scraper.gone is not None
+    assert scraper.gone.startswith("the scraping process has ended by itself")
     [edge] = await scraper.edge("a", 0, "end")
     assert (edge.status, edge.edge, edge.reason) == (Scraped.UNREACHABLE, "end", latest.reason)
     assert (await scraper.wait_idle("a", 20.0)).reached is None
@@ -287,7 +303,8 @@ async def test_a_question_under_way_ends_when_the_scraper_dies(pages: Pages, sta
     assert scraper.pid is not None
     os.kill(scraper.pid, signal.SIGKILL)
     [edge] = await question
-    assert edge.reason == "the scraping process has ended by itself (exit code -9)"
+    assert edge.reason is not None
+    assert edge.reason.startswith("the scraping process has ended by itself")
 
 
 async def test_stop_leaves_no_process_behind_and_is_idempotent(started: Started) -> None:
@@ -310,7 +327,9 @@ async def test_a_scraper_that_was_never_started_says_so() -> None:
 async def test_an_adapter_that_does_not_exist_is_a_scraper_that_ended(pages: Pages) -> None:
     scraper = Scraper([ScrapeArm("a", "nonesuch", "m", (pages.url,))], 1.0, 1.0)
     await scraper.start()
-    assert scraper.gone == "the scraping process has ended by itself (exit code 1)"
+    assert scraper.gone is not None
+    assert scraper.gone.startswith("the scraping process failed: ValueError")
+    assert "nonesuch" in scraper.gone
     await scraper.stop()
 
 
@@ -332,19 +351,23 @@ if __name__ == "__main__":
 async def test_the_scraper_dies_with_its_parent(tmp_path: Path) -> None:
     script = tmp_path / "parent.py"
     script.write_text(PARENT)
-    with subprocess.Popen(
-        [sys.executable, str(script)], stdout=subprocess.PIPE, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}
-    ) as parent:
-        assert parent.stdout is not None
-        child = int(await asyncio.to_thread(parent.stdout.readline))
-        assert psutil.pid_exists(child)
-        parent.kill()
-        parent.wait()
+    parent = await asyncio.create_subprocess_exec(
+        sys.executable,
+        str(script),
+        stdout=asyncio.subprocess.PIPE,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert parent.stdout is not None
+    child = int(await parent.stdout.readline())
+    assert psutil.pid_exists(child)
+    parent.kill()
+    await parent.wait()
 
-        def over() -> bool:
-            try:
-                return psutil.Process(child).status() == psutil.STATUS_ZOMBIE
-            except psutil.NoSuchProcess:
-                return True
+    def over() -> bool:
+        try:
+            return psutil.Process(child).status() == psutil.STATUS_ZOMBIE
+        except psutil.NoSuchProcess:
+            return True
 
-        await until(over)
+    await until(over)

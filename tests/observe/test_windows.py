@@ -48,7 +48,9 @@ def test_start_times_that_differ_by_rounding_are_one_process(make_scrape: Make, 
     assert got.incomplete == ()
 
 
-def test_one_falling_counter_resets_the_whole_page_where_identity_is_unknown(make_scrape: Make, make_page: Make) -> None:
+def test_one_falling_counter_resets_the_whole_page_where_identity_is_unknown(
+    make_scrape: Make, make_page: Make
+) -> None:
     """A restart that one counter shows and another hides (it has grown beyond its old value)."""
     pages = [{"drafts": 1000, "generation_tokens": 10}, {"drafts": 5, "generation_tokens": 40}]
     got = counted([make_scrape(t, make_page(p)) for t, p in zip((0, 10), pages, strict=True)])

@@ -65,8 +65,9 @@ def test_usage_corrects_the_estimate(plan: Callable[..., Plan], count: Callable[
     observed: dict[str, list[tuple[int, int]]] = {}
     for i in range(64):
         case = made.case(0, "warmup", i)
-        text = str(render(made, case, ESTIMATE).prompt)
-        observed.setdefault(case.task_type, []).append((len(text), count(text)))
+        assert case.input_len_requested is not None
+        tokens = count(str(render(made, case, ESTIMATE).prompt))
+        observed.setdefault(case.task_type, []).append((case.input_len_requested, tokens))
     corrected = correct_lengths(ESTIMATE, observed)
     assert corrected.source == "estimate+usage"
     before, after = errors(made, ESTIMATE, count), errors(made, corrected, count)
@@ -98,7 +99,8 @@ def test_fit_is_a_line() -> None:
 )
 def test_fit_guards_against_counts_that_make_no_line(pairs: list[tuple[int, int]], slope: float) -> None:
     fitted = fit_lengths({"code": pairs}, "tokenizers")
-    assert (fitted.base["code"], fitted.per_char["code"]) == (0.0, pytest.approx(slope))
+    assert fitted.base["code"] == 0.0
+    assert fitted.per_char["code"] == pytest.approx(slope)
 
 
 def test_nothing_counted_is_an_error_and_nothing_observed_is_no_correction() -> None:
@@ -106,8 +108,9 @@ def test_nothing_counted_is_an_error_and_nothing_observed_is_no_correction() -> 
         fit_lengths({"code": [(100, 0)]}, "tokenizers")
     assert correct_lengths(ESTIMATE, {"code": []}) is ESTIMATE
     assert correct_lengths(ESTIMATE, {}) is ESTIMATE
-    partly = correct_lengths(ESTIMATE, {"code": [(100, 50), (0, 9)]})
-    assert partly.per_char == {**ESTIMATE.per_char, "code": 0.5}
+    partly = correct_lengths(ESTIMATE, {"code": [(310, 500), (5, 40)], "structured": [(10, 130)]})
+    assert partly.per_char == {**ESTIMATE.per_char, "code": 0.5}, "5 and 10 tokens are less than any prompt has"
+    assert partly.source == "estimate+usage"
 
 
 def test_probes_are_of_several_sizes_and_seeded() -> None:

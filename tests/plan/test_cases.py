@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -39,6 +40,19 @@ def test_far_cases_are_near(plan: Make) -> None:
         made.case(0, "measure", -1)
 
 
+def test_forgotten_blocks_are_drawn_again(plan: Make) -> None:
+    made = plan()
+    indices = range(0, 256 * 150, 256)
+    assert [made.case(0, "measure", i) for i in indices] == [made.case(0, "measure", i) for i in indices]
+
+
+def test_a_plan_travels_to_another_process(plan: Make, own: OwnSet) -> None:
+    made = plan({0: own(20)}, workload={"tasks": [OWN]})
+    copy = pickle.loads(pickle.dumps(made))
+    assert copy.hash == made.hash
+    assert first(copy, 300) == first(made, 300)
+
+
 def test_task_mix_holds_in_every_block_of_sixteen(plan: Make) -> None:
     shares = {"code": 0.5, "short_qa": 0.3, "long_form": 0.2, "structured": 0.0}
     pairs = {"lengths": {"pairs": [[50, 10]]}}
@@ -56,8 +70,8 @@ def test_seed_stage_and_phase_give_other_cases(plan: Make) -> None:
     stages = [{"kind": "concurrency", "concurrency": 1, "cases": 5}] * 2
     made = plan(load=stages)
     parts = [first(made, 300), first(made, 300, "warmup"), first(made, 300, stage=1), first(plan(seed=1), 300)]
-    for pick in (lambda c: c.prompt_seed, lambda c: c.case_id):
-        assert len({pick(case) for part in parts for case in part}) == 1200
+    assert len({case.prompt_seed for part in parts for case in part}) == 1200
+    assert len({case.case_id for part in parts for case in part}) == 1200
     assert first(plan(), 300) == first(made, 300)
 
 

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loadgen.plan import ClosedLoop, OpenLoop, Segment, shard
+from loadgen.plan import ClosedLoop, Executor, OpenLoop, Segment, shard
 
 QUICK = settings(deadline=None, max_examples=60)
 
 
 def segment(load: OpenLoop | ClosedLoop) -> Segment:
-    executor = "arrival_rate" if isinstance(load, OpenLoop) else "concurrency"
+    executor: Executor = "arrival_rate" if isinstance(load, OpenLoop) else "concurrency"
     return Segment(0, "only", "measure", "s", 0, 0, 0, 0, executor, None, None, None, load)
 
 

@@ -14,7 +14,8 @@ SECOND = 1_000_000_000
 
 def running(slots: tuple[Times, Times], t_ns: NDArray[np.float64]) -> NDArray[np.int64]:
     start, stop = slots
-    return ((start[:, None] <= t_ns) & (t_ns < stop[:, None])).sum(axis=0)
+    alive: NDArray[np.int64] = ((start[:, None] <= t_ns) & (t_ns < stop[:, None])).sum(axis=0)
+    return alive
 
 
 def test_plateau_spreads_its_first_requests() -> None:

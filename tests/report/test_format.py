@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loadgen.report.format import significant, sparkline
 from loadgen.report import percent, ratio, seconds
+from loadgen.report.format import significant, sparkline
 
 
 @pytest.mark.parametrize(

@@ -303,11 +303,37 @@ _VALUES = st.recursive(
     max_leaves=6,
 )
 _KEYS = st.sampled_from(
-    """load load.0 load.0.concurrency load.0.kind load.0.duration_s load.1.rate_per_s load.1.burstiness arms
-    arms.baseline arms.baseline.url arms.baseline.headers arms.baseline.facts arms.baseline.api_key workload
-    workload.tasks workload.tasks.0 workload.tasks.0.input_len workload.tasks.0.input_len.value sampling.stop
-    workload.tasks.0.lengths workload.tasks.0.prompts sampling sampling.extra warmup safety safety.max_cost
-    environment slos scrape""".split()
+    [
+        "load",
+        "load.0",
+        "load.0.concurrency",
+        "load.0.kind",
+        "load.0.duration_s",
+        "load.1.rate_per_s",
+        "load.1.burstiness",
+        "arms",
+        "arms.baseline",
+        "arms.baseline.url",
+        "arms.baseline.headers",
+        "arms.baseline.facts",
+        "arms.baseline.api_key",
+        "workload",
+        "workload.tasks",
+        "workload.tasks.0",
+        "workload.tasks.0.input_len",
+        "workload.tasks.0.input_len.value",
+        "sampling.stop",
+        "workload.tasks.0.lengths",
+        "workload.tasks.0.prompts",
+        "sampling",
+        "sampling.extra",
+        "warmup",
+        "safety",
+        "safety.max_cost",
+        "environment",
+        "slos",
+        "scrape",
+    ]
 )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
+import json
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,11 +12,7 @@ from typing import Any
 
 import httpx
 import pytest
-import uvicorn
-from starlette.applications import Starlette
-from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
 
 SERVERS = Path(__file__).resolve().parents[1] / "data" / "servers"
 
@@ -41,14 +37,25 @@ class PlayedServer:
     bodies: list[dict[str, Any]] = field(default_factory=list)
     tokenized: list[dict[str, Any]] = field(default_factory=list)
 
-    async def answer(self, request: Request) -> Response:
+    def answer(self, path: str, headers: dict[str, str], body: dict[str, Any]) -> Response:
         if self.every_page is not None:
             return self.every_page
-        path = request.url.path
-        if self.api_key and path.startswith("/v1/") and request.headers.get("authorization") != f"Bearer {self.api_key}":
+        if self.api_key and path.startswith("/v1/") and headers.get("authorization") != f"Bearer {self.api_key}":
             return JSONResponse({"error": "Unauthorized"}, 401)
-        body = await request.json() if request.method == "POST" else {}
         return self._route(path, body) or JSONResponse({"detail": "Not Found"}, 404)
+
+    async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One HTTP/1.1 exchange; bodies of requests are JSON."""
+        first, *lines = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+        headers = {k.lower(): v.strip() for k, _, v in (line.partition(":") for line in lines if line)}
+        body = await reader.readexactly(int(headers.get("content-length", 0)))
+        response = self.answer(first.split()[1].partition("?")[0], headers, json.loads(body or b"{}"))
+        head = [b"HTTP/1.1 %d -" % response.status_code, b"connection: close"]
+        head += [name + b": " + value for name, value in response.raw_headers]
+        writer.write(b"\r\n".join([*head, b"", b""]) + bytes(response.body))
+        await writer.drain()
+        writer.close()
+        await writer.wait_closed()
 
     def _route(self, path: str, body: dict[str, Any]) -> Response | None:
         if path == "/v1/models":
@@ -79,18 +86,9 @@ class PlayedServer:
 
 @contextlib.asynccontextmanager
 async def _running(played: PlayedServer) -> AsyncIterator[PlayedServer]:
-    app = Starlette(routes=[Route("/{path:path}", played.answer, methods=["GET", "POST"])])
-    listening = socket.create_server(("127.0.0.1", 0))
-    config = uvicorn.Config(app, log_config=None, lifespan="off", ws="none", loop="asyncio", timeout_graceful_shutdown=1)
-    server = uvicorn.Server(config)
-    serving = asyncio.create_task(server.serve(sockets=[listening]))
-    played.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
-    try:
+    async with await asyncio.start_server(played.connected, "127.0.0.1", 0) as server:
+        played.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         yield played
-    finally:
-        server.should_exit = True
-        await serving
-        listening.close()
 
 
 @pytest.fixture
@@ -106,7 +104,7 @@ async def play() -> AsyncIterator[Callable[[PlayedServer], Any]]:
 
 @pytest.fixture
 async def client() -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(timeout=10, trust_env=False) as client:
+    async with httpx.AsyncClient(timeout=10, trust_env=False, verify=False) as client:
         yield client
 
 

@@ -55,7 +55,7 @@ def test_line_separators_of_other_kinds_stay_inside_labels() -> None:
         ("<!DOCTYPE html><html><body>Sign in</body></html>", "HTML"),
         ("\n<html>\na 1\n</html>", "HTML"),
         ('{"detail":"Not Found"}', "line 1"),
-        ("a 1\nb{x=\"1\n", "line 2"),
+        ('a 1\nb{x="1\n', "line 2"),
         ("a 1\nb\n", "line 2"),
         ("a 1\n404 page not found\n", "line 2"),
         ("\x1f\ufffd\x08\x00\x00\ufffd", "line 1"),
@@ -90,14 +90,17 @@ def test_huge_pages() -> None:
 def test_any_text_gives_samples_or_a_collection_error(text: str) -> None:
     try:
         samples = read_samples(text, every)
-    except CollectionError as error:
-        assert error.kind == "not_metrics"
-    else:
-        assert all(abs(s.value) < float("inf") for s in samples)
+    except CollectionError:
+        return
+    assert all(abs(s.value) < float("inf") for s in samples)
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.dictionaries(st.from_regex(r"[a-z_]{1,8}", fullmatch=True), st.text(st.characters(exclude_characters="\r", codec="utf-8"))))
+@given(
+    st.dictionaries(
+        st.from_regex(r"[a-z_]{1,8}", fullmatch=True), st.text(st.characters(exclude_characters="\r", codec="utf-8"))
+    )
+)
 def test_label_values_survive(labels: dict[str, str]) -> None:
     labels = {k: v for k, v in labels.items() if not k.startswith("__")}
     escaped = {k: v.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"') for k, v in labels.items()}

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import httpx
+import psutil
 import pytest
 
 from server_adapters.launch import (
@@ -92,7 +93,13 @@ def logged(launch: VllmLaunch | CommandLaunch, word: str) -> str:
 
 
 def temporary_folders() -> list[str]:
-    return [str(path) for path in Path(tempfile.gettempdir()).glob("specload-*")]
+    return [str(path) for path in Path(tempfile.gettempdir()).glob("specload-guard-*")]
+
+
+def commands_with(text: str) -> list[str]:
+    """The command lines of running processes that contain `text`."""
+    found = (" ".join(process.info["cmdline"] or []) for process in psutil.process_iter(["cmdline"]))
+    return [command for command in found if text in command]
 
 
 def alive(pid: int) -> bool:
@@ -166,12 +173,11 @@ def test_early_exit_without_an_event_loop(make: Callable[..., VllmLaunch]) -> No
 
 @pytest.mark.parametrize("behaviour", ["sick", "unhealthy"])
 async def test_a_server_that_never_gets_healthy_is_ended(
-    make: Callable[..., VllmLaunch], behaviour: str
+    make: Callable[..., VllmLaunch], tmp_path: Path, behaviour: str
 ) -> None:
-    launch = make(behaviour, start_timeout_s=0.7)
     with pytest.raises(LaunchError, match=r"/health was not healthy within 0\.7 s"):
-        await start(launch)
-    assert not alive(int(logged(launch, "pid")))
+        await start(make(behaviour, start_timeout_s=0.7))
+    assert commands_with(str(tmp_path)) == []
 
 
 async def test_a_group_that_ignores_sigterm_is_killed_with_its_grandchildren(

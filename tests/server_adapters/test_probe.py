@@ -21,7 +21,9 @@ OPENAI = adapter_named("openai")
 SERVERS = Path(__file__).resolve().parents[1] / "data" / "servers"
 
 
-def target(played: Played, model: str | None = None, key: str | None = None, pages: tuple[str, ...] | None = None) -> Target:
+def target(
+    played: Played, model: str | None = None, key: str | None = None, pages: tuple[str, ...] | None = None
+) -> Target:
     headers = {} if key is None else {"Authorization": SecretStr(f"Bearer {key}")}
     return Target(played.url, (f"{played.url}/metrics",) if pages is None else pages, model, headers)
 
@@ -43,13 +45,20 @@ PLAIN = sse(
 
 async def test_a_server_that_tells_everything(play: Play, played_server: Played, client: httpx.AsyncClient) -> None:
     """D6, A24: what comes back decides, not what was asked."""
-    played = await play(played_server(server_info={"vllm_config": {"speculative_config": {
-        "method": "draft_model", "num_speculative_tokens": 4}}}))  # fmt: skip
+    played = await play(
+        played_server(
+            server_info={"vllm_config": {"speculative_config": {"method": "draft_model", "num_speculative_tokens": 4}}}
+        )
+    )
     found = await VLLM.probe(client, target(played, "tiny"))
     assert (found.models, found.max_model_len, found.version) == (("tiny",), 2048, "0.32.0")
     assert (found.metrics, found.speculation, found.k, found.spec_method, found.counts_artefact) == (
-        True, True, 4, "draft_model", False
-    )  # fmt: skip
+        True,
+        True,
+        4,
+        "draft_model",
+        False,
+    )
     assert (found.stream_usage, found.continuous_usage, found.token_ids, found.cache_salt) == (True, True, True, True)
     assert (found.per_request_spec, found.tokenize, found.dev_mode, found.notes) == ("detailed", True, True, ())
     (asked,) = played.bodies
@@ -63,23 +72,40 @@ async def test_a_bare_server_gets_notes_that_name_the_flags(
     play: Play, played_server: Played, client: httpx.AsyncClient
 ) -> None:
     text = [{"choices": [{"text": t}]} for t in ("one", " two")]
-    played = await play(played_server(
-        stream=sse(*text, {"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 4}}), tokens=None, version="0.8.5",
-    ))  # fmt: skip
+    played = await play(
+        played_server(
+            stream=sse(*text, {"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 4}}),
+            tokens=None,
+            version="0.8.5",
+        )
+    )
     found = await VLLM.probe(client, target(played))
     assert (found.continuous_usage, found.token_ids, found.cache_salt, found.tokenize) == (False, False, False, False)
-    assert (found.per_request_spec, found.speculation, found.spec_method, found.counts_artefact) == ("none", True, None, None)
+    assert (found.per_request_spec, found.speculation, found.spec_method, found.counts_artefact) == (
+        "none",
+        True,
+        None,
+        None,
+    )
     notes = " ".join(found.notes)
     for word in (
-        "--per-request-spec-decode-metrics detailed", "--enable-per-request-metrics", "--enable-prompt-tokens-details",
-        "0.10.2", "spec_method", "/tokenize",
-    ):  # fmt: skip
+        "--per-request-spec-decode-metrics detailed",
+        "--enable-per-request-metrics",
+        "--enable-prompt-tokens-details",
+        "0.10.2",
+        "spec_method",
+        "/tokenize",
+    ):
         assert word in notes
 
 
 async def test_speculation_off(play: Play, played_server: Played, client: httpx.AsyncClient) -> None:
     """Off is known from the absent families, and is no reason for notes about speculation."""
-    page = "".join(line for line in (SERVERS / "vllm_0.32_metrics_single.txt").read_text().splitlines(True) if "spec_decode" not in line)
+    page = "".join(
+        line
+        for line in (SERVERS / "vllm_0.32_metrics_single.txt").read_text().splitlines(True)
+        if "spec_decode" not in line
+    )
     played = await play(played_server(metrics=page))
     found = await VLLM.probe(client, target(played))
     assert (found.metrics, found.speculation, found.k) == (True, False, None)
@@ -88,10 +114,14 @@ async def test_speculation_off(play: Play, played_server: Played, client: httpx.
 
 async def test_summary_level(play: Play, played_server: Played, client: httpx.AsyncClient) -> None:
     spec = {"num_spec_steps": 0, "num_accepted_draft_tokens": 0, "num_draft_tokens": 0, "num_spec_tokens": 4}
-    played = await play(played_server(stream=sse(
-        {"choices": [{"text": "a", "token_ids": [1]}]},
-        {"choices": [], "usage": {"completion_tokens": 1}, "metrics": {"speculative_decoding": spec}},
-    )))  # fmt: skip
+    played = await play(
+        played_server(
+            stream=sse(
+                {"choices": [{"text": "a", "token_ids": [1]}]},
+                {"choices": [], "usage": {"completion_tokens": 1}, "metrics": {"speculative_decoding": spec}},
+            )
+        )
+    )
     found = await VLLM.probe(client, target(played))
     assert (found.per_request_spec, found.token_ids, found.continuous_usage) == ("summary", True, False)
     assert "instead of summary" in " ".join(found.notes)
@@ -116,7 +146,9 @@ async def test_no_usable_metrics_page(
     assert reason in found.notes[0]
 
 
-async def test_metrics_pages_need_not_be_the_replica(play: Play, played_server: Played, client: httpx.AsyncClient) -> None:
+async def test_metrics_pages_need_not_be_the_replica(
+    play: Play, played_server: Played, client: httpx.AsyncClient
+) -> None:
     """D5: a gateway without counters, workers with them."""
     gateway, worker = await play(played_server(metrics=None)), await play(played_server())
     found = await VLLM.probe(client, target(gateway, pages=(f"{worker.url}/metrics", f"{gateway.url}/metrics")))
@@ -130,9 +162,13 @@ async def test_v0_speculation_is_on_but_its_counters_are_not_used(
     play: Play, played_server: Played, client: httpx.AsyncClient
 ) -> None:
     """D11."""
-    played = await play(played_server(metrics=(
-        'vllm:spec_decode_efficiency{model_name="tiny"} 0.4\nvllm:num_requests_running{model_name="tiny"} 0\n'
-    )))  # fmt: skip
+    played = await play(
+        played_server(
+            metrics=(
+                'vllm:spec_decode_efficiency{model_name="tiny"} 0.4\nvllm:num_requests_running{model_name="tiny"} 0\n'
+            )
+        )
+    )
     found = await VLLM.probe(client, target(played))
     assert (found.speculation, found.k) == (True, None)
     assert "V0 engine" in " ".join(found.notes)
@@ -154,7 +190,10 @@ async def test_refused_fields_are_found_one_by_one(
     played = await play(played_server(refused_fields=frozenset(refused)))
     found = await VLLM.probe(client, target(played))
     # The stream is the same whatever was asked; only refusals differ.
-    assert {f for f in ("stream_usage", "cache_salt") if not getattr(found, f)} == lacking & {"stream_usage", "cache_salt"}
+    assert {f for f in ("stream_usage", "cache_salt") if not getattr(found, f)} == lacking & {
+        "stream_usage",
+        "cache_salt",
+    }
     assert sorted(n.split()[3] for n in found.notes if "refused" in n) == sorted(lacking)
     last = played.bodies[-1]
     assert not refused & (last.keys() | (last.get("stream_options") or {}).keys())
@@ -189,7 +228,13 @@ async def test_a_test_answer_that_is_none(
 async def test_a_chat_only_server(play: Play, played_server: Played, client: httpx.AsyncClient) -> None:
     played = await play(played_server(stream=None, chat_stream=PLAIN, metrics=None, version=None, tokens=None))
     found = await OPENAI.probe(client, target(played))
-    assert (found.models, found.stream_usage, found.token_ids, found.speculation, found.notes) == (("tiny",), True, False, None, ())
+    assert (found.models, found.stream_usage, found.token_ids, found.speculation, found.notes) == (
+        ("tiny",),
+        True,
+        False,
+        None,
+        (),
+    )
     (asked,) = played.bodies
     assert asked["messages"][0]["role"] == "user"
     assert not {"top_k", "return_token_ids", "cache_salt"} & asked.keys()
@@ -249,6 +294,22 @@ async def test_api_key(play: Play, played_server: Played, client: httpx.AsyncCli
     assert "planted" not in repr(found)
 
 
+async def test_a_key_that_is_no_header(play: Play, played_server: Played, client: httpx.AsyncClient) -> None:
+    """I4: the client library's own message would show it."""
+    played = await play(played_server())
+    with pytest.raises(TargetError, match="line breaks") as caught:
+        await VLLM.probe(client, target(played, key="planted\nkey"))
+    assert "planted" not in str(caught.value)
+
+
+async def test_a_server_that_hangs() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        async with httpx.AsyncClient(timeout=0.05, trust_env=False, verify=False) as hasty:
+            with pytest.raises(TargetError, match=r"did not answer in time \(ReadTimeout\)"):
+                await VLLM.probe(hasty, Target(url, (), None, {}))
+
+
 async def test_wrong_model(play: Play, played_server: Played, client: httpx.AsyncClient) -> None:
     played = await play(played_server(models=[{"id": "tiny"}, {"id": "big"}]))
     with pytest.raises(TargetError, match=r"'huge'; it serves: tiny, big"):
@@ -294,17 +355,33 @@ async def test_environment_without_dev_mode(play: Play, played_server: Played, c
     assert played.bodies == []
     await adapter.probe(client, target(played))
     assert await adapter.environment(client, target(played)) == {
-        "engine": "vllm", "version": "0.32.0", "model": "tiny", "model_root": "/models/tiny", "max_model_len": 2048,
-        "speculation": True, "k": 4, "system_fingerprint": "vllm-0.32.0-ce44aa2b",
-        "cache.block_size": "16", "cache.cache_dtype": "auto", "cache.num_gpu_blocks": "100",
-    }  # fmt: skip
+        "engine": "vllm",
+        "version": "0.32.0",
+        "model": "tiny",
+        "model_root": "/models/tiny",
+        "max_model_len": 2048,
+        "speculation": True,
+        "k": 4,
+        "system_fingerprint": "vllm-0.32.0-ce44aa2b",
+        "cache.block_size": "16",
+        "cache.cache_dtype": "auto",
+        "cache.num_gpu_blocks": "100",
+    }
 
 
 async def test_environment_with_dev_mode(play: Play, played_server: Played, client: httpx.AsyncClient) -> None:
-    config = {"speculative_config": {"method": "ngram", "num_speculative_tokens": 4}, "model_config": {"dtype": "bfloat16"}}
+    config = {
+        "speculative_config": {"method": "ngram", "num_speculative_tokens": 4},
+        "model_config": {"dtype": "bfloat16"},
+    }
     played = await play(played_server(metrics=None, server_info={"vllm_config": config, "system_env": {"os": "Linux"}}))
     facts = await VLLM.environment(client, target(played))
-    assert (facts["spec_method"], facts["k"], facts["model_config.dtype"], facts["system.os"]) == ("ngram", 4, "bfloat16", "Linux")
+    assert (facts["spec_method"], facts["k"], facts["model_config.dtype"], facts["system.os"]) == (
+        "ngram",
+        4,
+        "bfloat16",
+        "Linux",
+    )
     assert "speculation" not in facts
 
 
@@ -332,7 +409,9 @@ async def test_count_tokens(play: Play, played_server: Played, client: httpx.Asy
         await VLLM.count_tokens(client, target(played), messages, "completions")
 
 
-async def test_count_tokens_where_it_cannot_be_asked(play: Play, played_server: Played, client: httpx.AsyncClient) -> None:
+async def test_count_tokens_where_it_cannot_be_asked(
+    play: Play, played_server: Played, client: httpx.AsyncClient
+) -> None:
     played = await play(played_server(tokens=None))
     assert await VLLM.count_tokens(client, target(played), "hi", "completions") is None
     assert await OPENAI.count_tokens(client, target(played), "hi", "completions") is None

@@ -39,9 +39,7 @@ def test_bounds_hold_and_are_attained(k: int, rounds: int, zero_length: bool) ->
 @pytest.mark.parametrize("zero_length", [False, True])
 @pytest.mark.parametrize(("k", "rounds"), [(1, 3), (2, 4), (3, 3), (4, 2)])
 def test_exactly_the_counts_of_no_history_raise(k: int, rounds: int, zero_length: bool) -> None:
-    possible = {
-        (sum(d for _, d in h), accepted_at(h, k)) for h in histories(k, rounds, 0 if zero_length else 1)
-    }
+    possible = {(sum(d for _, d in h), accepted_at(h, k)) for h in histories(k, rounds, 0 if zero_length else 1)}
     for drafted in range(k * rounds + 2):
         for positions in product(range(rounds + 2), repeat=k):
             try:

@@ -60,11 +60,24 @@ def body(ask: Ask, **capabilities: Any) -> Any:
 def test_everything_that_counts_tokens_is_asked_for() -> None:
     """A24, B7, H9: usage, token ids, a salt, and neutral values for what a generation_config.json could set."""
     assert body(ASK) == {
-        "model": "m", "prompt": "p", "max_tokens": 16, "temperature": 0.0, "top_p": 1.0, "seed": 0, "top_k": -1,
-        "min_tokens": 0, "ignore_eos": False, "repetition_penalty": 1.0, "presence_penalty": 0.0,
-        "frequency_penalty": 0.0, "min_p": 0.0, "stream": True, "return_token_ids": True, "cache_salt": "salt",
+        "model": "m",
+        "prompt": "p",
+        "max_tokens": 16,
+        "temperature": 0.0,
+        "top_p": 1.0,
+        "seed": 0,
+        "top_k": -1,
+        "min_tokens": 0,
+        "ignore_eos": False,
+        "repetition_penalty": 1.0,
+        "presence_penalty": 0.0,
+        "frequency_penalty": 0.0,
+        "min_p": 0.0,
+        "stream": True,
+        "return_token_ids": True,
+        "cache_salt": "salt",
         "stream_options": {"include_usage": True, "continuous_usage_stats": True},
-    }  # fmt: skip
+    }
 
 
 def test_only_what_the_server_takes_is_asked_for() -> None:
@@ -77,7 +90,10 @@ def test_only_what_the_server_takes_is_asked_for() -> None:
 
 
 def test_neutral_values_give_way_to_the_scenario() -> None:
-    assert body(dataclasses.replace(ASK, sampling=Sampling(extra={"repetition_penalty": 1.2})))["repetition_penalty"] == 1.2
+    assert (
+        body(dataclasses.replace(ASK, sampling=Sampling(extra={"repetition_penalty": 1.2})))["repetition_penalty"]
+        == 1.2
+    )
     with pytest.raises(ValueError, match="top_k"):
         body(dataclasses.replace(ASK, sampling=Sampling(extra={"top_k": 3})))
 
@@ -126,9 +142,14 @@ def test_a_dead_engine() -> None:
 
 def spec_of(**changes: Any) -> SpecStats | None:
     told: dict[str, Any] = {
-        "mean_acceptance_length": 6.0909, "draft_acceptance_rate": 0.7273, "acceptance_histogram": [2, 3, 2, 2, 4, 0, 1, 19],
-        "num_spec_steps": 33, "num_accepted_draft_tokens": 168, "num_draft_tokens": 231, "num_spec_tokens": 7,
-    }  # fmt: skip
+        "mean_acceptance_length": 6.0909,
+        "draft_acceptance_rate": 0.7273,
+        "acceptance_histogram": [2, 3, 2, 2, 4, 0, 1, 19],
+        "num_spec_steps": 33,
+        "num_accepted_draft_tokens": 168,
+        "num_draft_tokens": 231,
+        "num_spec_tokens": 7,
+    }
     data = orjson.dumps({"choices": [], "metrics": {"speculative_decoding": told | changes}})
     return ADAPTER.parse_chunk(data).spec
 
@@ -139,19 +160,35 @@ def test_summary() -> None:
 
 
 def test_whole_body_has_them_too() -> None:
-    data = orjson.dumps({"choices": [{"text": "a"}], "metrics": {"speculative_decoding": {
-        "acceptance_histogram": [39, 1, 0, 3], "num_spec_steps": 43, "num_accepted_draft_tokens": 10,
-        "num_draft_tokens": 129, "num_spec_tokens": 3,
-    }}})  # fmt: skip
+    data = orjson.dumps(
+        {
+            "choices": [{"text": "a"}],
+            "metrics": {
+                "speculative_decoding": {
+                    "acceptance_histogram": [39, 1, 0, 3],
+                    "num_spec_steps": 43,
+                    "num_accepted_draft_tokens": 10,
+                    "num_draft_tokens": 129,
+                    "num_spec_tokens": 3,
+                }
+            },
+        }
+    )
     assert ADAPTER.parse_body(data).spec == SpecStats(43, 10, 129, 3, (39, 1, 0, 3))
 
 
 def test_never_drafted() -> None:
     """D8: rounds 0, not an acceptance rate of 0."""
     got = spec_of(
-        mean_acceptance_length=1.0, draft_acceptance_rate=0.0, acceptance_histogram=[0] * 8, num_spec_steps=0,
-        num_accepted_draft_tokens=0, num_draft_tokens=0, per_step_accepted=None, per_step_drafted=None,
-    )  # fmt: skip
+        mean_acceptance_length=1.0,
+        draft_acceptance_rate=0.0,
+        acceptance_histogram=[0] * 8,
+        num_spec_steps=0,
+        num_accepted_draft_tokens=0,
+        num_draft_tokens=0,
+        per_step_accepted=None,
+        per_step_drafted=None,
+    )
     assert got == SpecStats(0, 0, 0, 7, (0,) * 8)
 
 
@@ -193,15 +230,20 @@ def test_a_real_page() -> None:
     """D2: `_created` lines are no counts."""
     page = ADAPTER.parse_metrics(served("vllm_0.32_metrics_single.txt"))
     assert {n: value(page, n) for n in ("drafts", "draft_tokens", "accepted_tokens")} == {
-        "drafts": 6, "draft_tokens": 24, "accepted_tokens": 16
-    }  # fmt: skip
+        "drafts": 6,
+        "draft_tokens": 24,
+        "accepted_tokens": 16,
+    }
     assert [(s.position, s.value) for s in page.series if s.name == "accepted_at"] == [(0, 6), (1, 4), (2, 3), (3, 3)]
     finished = {s.detail: s.value for s in page.series if s.name == "requests_finished"}
     assert finished == {"stop": 0, "length": 1, "abort": 0, "error": 0, "repetition": 0}
-    assert {s.detail for s in page.series if s.name == "requests_rejected"} == {"max_num_queued_reqs", "max_num_queued_tokens"}
-    assert {n: value(page, n) for n in ("generation_tokens", "prompt_tokens", "output_events", "engine_steps", "ttft_count")} == {
-        "generation_tokens": 20, "prompt_tokens": 9, "output_events": 6, "engine_steps": 7, "ttft_count": 1
-    }  # fmt: skip
+    assert {s.detail for s in page.series if s.name == "requests_rejected"} == {
+        "max_num_queued_reqs",
+        "max_num_queued_tokens",
+    }
+    assert {
+        n: value(page, n) for n in ("generation_tokens", "prompt_tokens", "output_events", "engine_steps", "ttft_count")
+    } == {"generation_tokens": 20, "prompt_tokens": 9, "output_events": 6, "engine_steps": 7, "ttft_count": 1}
     assert value(page, "output_events_sum") == 0.056475879999993595
     assert value(page, "tpot_sum") == 0.002972414736841768
     assert (value(page, "running"), value(page, "waiting"), value(page, "kv_usage")) == (0, 0, 0)
@@ -254,7 +296,9 @@ def test_ten_and_more_engines_are_in_number_order() -> None:
 
 def test_two_models_stay_apart() -> None:
     """D31."""
-    text = "".join(f'vllm:generation_tokens_total{{engine="0",model_name="{m}"}} {n}\n' for m, n in (("a", 1), ("b", 2)))
+    text = "".join(
+        f'vllm:generation_tokens_total{{engine="0",model_name="{m}"}} {n}\n' for m, n in (("a", 1), ("b", 2))
+    )
     page = ADAPTER.parse_metrics(text)
     assert {s.model: s.value for s in page.series} == {"a": 1, "b": 2}
     assert page.model_names == ("a", "b")
@@ -275,29 +319,37 @@ def test_labels_nobody_reads_are_summed_over() -> None:
 L = 'engine="0",model_name="m"'
 RENAMED = {
     "0.8.5": {
-        "kv_usage": "gpu_cache_usage_perc", "prefix_cache_hits": "gpu_prefix_cache_hits_total",
-        "prefix_cache_queries": "gpu_prefix_cache_queries_total", "output_events": "time_per_output_token_seconds_count",
+        "kv_usage": "gpu_cache_usage_perc",
+        "prefix_cache_hits": "gpu_prefix_cache_hits_total",
+        "prefix_cache_queries": "gpu_prefix_cache_queries_total",
+        "output_events": "time_per_output_token_seconds_count",
         "output_events_sum": "time_per_output_token_seconds_sum",
     },
     "0.9.2": {
-        "kv_usage": "kv_cache_usage_perc gpu_cache_usage_perc", "prefix_cache_hits": "prefix_cache_hits_total gpu_prefix_cache_hits_total",
+        "kv_usage": "kv_cache_usage_perc gpu_cache_usage_perc",
+        "prefix_cache_hits": "prefix_cache_hits_total gpu_prefix_cache_hits_total",
         "output_events": "time_per_output_token_seconds_count",
     },
     "0.10.2": {
-        "kv_usage": "kv_cache_usage_perc gpu_cache_usage_perc", "prefix_cache_queries": "prefix_cache_queries_total gpu_prefix_cache_queries_total",
+        "kv_usage": "kv_cache_usage_perc gpu_cache_usage_perc",
+        "prefix_cache_queries": "prefix_cache_queries_total gpu_prefix_cache_queries_total",
         "output_events": "inter_token_latency_seconds_count time_per_output_token_seconds_count",
     },
     "0.11.0": {
-        "kv_usage": "kv_cache_usage_perc", "tpot_count": "request_time_per_output_token_seconds_count",
+        "kv_usage": "kv_cache_usage_perc",
+        "tpot_count": "request_time_per_output_token_seconds_count",
         "output_events_sum": "inter_token_latency_seconds_sum time_per_output_token_seconds_sum",
     },
     "0.32.0": {
-        "kv_usage": "kv_cache_usage_perc", "output_events": "inter_token_latency_seconds_count",
-        "prompt_tokens_cached": "prompt_tokens_cached_total", "preemptions": "num_preemptions_total",
-        "queue_sum": "request_queue_time_seconds_sum", "prefill_count": "request_prefill_time_seconds_count",
+        "kv_usage": "kv_cache_usage_perc",
+        "output_events": "inter_token_latency_seconds_count",
+        "prompt_tokens_cached": "prompt_tokens_cached_total",
+        "preemptions": "num_preemptions_total",
+        "queue_sum": "request_queue_time_seconds_sum",
+        "prefill_count": "request_prefill_time_seconds_count",
         "decode_sum": "request_decode_time_seconds_sum",
     },
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("version", sorted(RENAMED))
@@ -312,11 +364,15 @@ def test_names_of_every_version(version: str, newest_first: bool) -> None:
 
 def test_v0_speculation_is_not_v1s() -> None:
     """D11, D30: V0's "accepted" counts tokens after a rejected one; it must not pass under the same name."""
-    text = (
-        'vllm:spec_decode_draft_acceptance_rate{model_name="m"} 0.5\nvllm:spec_decode_efficiency{model_name="m"} 0.4\n'
-        'vllm:spec_decode_num_accepted_tokens_total{model_name="m"} 50\nvllm:spec_decode_num_draft_tokens_total{model_name="m"} 100\n'
-        'vllm:spec_decode_num_emitted_tokens_total{model_name="m"} 70\nvllm:generation_tokens_total{model_name="m"} 80\n'
-    )
+    told = {
+        "spec_decode_draft_acceptance_rate": 0.5,
+        "spec_decode_efficiency": 0.4,
+        "spec_decode_num_accepted_tokens_total": 50,
+        "spec_decode_num_draft_tokens_total": 100,
+        "spec_decode_num_emitted_tokens_total": 70,
+        "generation_tokens_total": 80,
+    }
+    text = "".join(f'vllm:{name}{{model_name="m"}} {number}\n' for name, number in told.items())
     found = read_page(text)
     assert [(s.name, s.value, s.engine) for s in found.page.series] == [("generation_tokens", 80, None)]
     assert (found.v0_speculation, found.speculation, found.k) == (True, True, None)
@@ -333,7 +389,9 @@ def test_v0_speculation_is_not_v1s() -> None:
 )
 def test_kv_capacity(labels: str, tokens: float | None) -> None:
     """H17: the KV cache is what speculation costs; the family has no model label, the page's only model is meant."""
-    page = ADAPTER.parse_metrics(f'vllm:num_requests_running{{{L}}} 0\nvllm:cache_config_info{{{labels},engine="0"}} 1.0\n')
+    page = ADAPTER.parse_metrics(
+        f'vllm:num_requests_running{{{L}}} 0\nvllm:cache_config_info{{{labels},engine="0"}} 1.0\n'
+    )
     capacity = [s for s in page.series if s.name == "kv_capacity_tokens"]
     assert [(s.value, s.engine, s.model, s.kind) for s in capacity] == (
         [] if tokens is None else [(tokens, "0", "m", MetricKind.GAUGE)]
@@ -394,16 +452,30 @@ def test_methods_whose_drafted_counts_are_no_counts(config: dict[str, Any] | Non
 
 def test_environment_names_what_matters_and_no_secrets() -> None:
     """I2, I4."""
-    got = select({
-        "vllm_config": {
-            "model_config": {"model": "/models/tiny", "dtype": "bfloat16", "hf_token": "hf_planted", "revision": None},
-            "speculative_config": {"method": "draft_model", "num_speculative_tokens": 4, "draft_model_config": {
-                "dtype": "float32", "hf_token": "hf_planted"}},
-            "load_config": {"model_loader_extra_config": {"key": "hf_planted"}},
-        },
-        "vllm_env": {"VLLM_USE_V1": True, "VLLM_API_KEY": "hf_planted", "VLLM_HOST_IP": "10.0.0.1"},
-        "system_env": {"nvidia_gpu_models": "GPU 0: X", "env_vars": "KEY=hf_planted", "cpu_info": "CPU(s): 2\nModel name:   Abacus 9\n"},
-    })  # fmt: skip
+    got = select(
+        {
+            "vllm_config": {
+                "model_config": {
+                    "model": "/models/tiny",
+                    "dtype": "bfloat16",
+                    "hf_token": "hf_planted",
+                    "revision": None,
+                },
+                "speculative_config": {
+                    "method": "draft_model",
+                    "num_speculative_tokens": 4,
+                    "draft_model_config": {"dtype": "float32", "hf_token": "hf_planted"},
+                },
+                "load_config": {"model_loader_extra_config": {"key": "hf_planted"}},
+            },
+            "vllm_env": {"VLLM_USE_V1": True, "VLLM_API_KEY": "hf_planted", "VLLM_HOST_IP": "10.0.0.1"},
+            "system_env": {
+                "nvidia_gpu_models": "GPU 0: X",
+                "env_vars": "KEY=hf_planted",
+                "cpu_info": "CPU(s): 2\nModel name:   Abacus 9\n",
+            },
+        }
+    )
     assert got == {
         "model_config.model": "/models/tiny",
         "model_config.dtype": "bfloat16",
@@ -416,6 +488,8 @@ def test_environment_names_what_matters_and_no_secrets() -> None:
     }
 
 
-@pytest.mark.parametrize("junk", [{}, {"vllm_config": "text form"}, {"vllm_config": {"model_config": 3}, "system_env": []}])
+@pytest.mark.parametrize(
+    "junk", [{}, {"vllm_config": "text form"}, {"vllm_config": {"model_config": 3}, "system_env": []}]
+)
 def test_environment_of_other_shapes(junk: dict[str, Any]) -> None:
     assert select(junk) == {}

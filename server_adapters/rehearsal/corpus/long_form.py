@@ -152,28 +152,25 @@ def document(rng: random.Random) -> tuple[str, str]:
     return ask.format(_TOPICS[number]), " ".join(sentences)
 
 
-def _noun(rng: random.Random, number: int, article: str = "the") -> str:
+def _noun(rng: random.Random, number: int) -> str:
     """Someone or something, most often what the topic brings with it."""
     kinds = _PEOPLE if rng.random() < 0.7 else _THINGS
-    noun = kinds[number] if rng.random() < 0.4 else pick(rng, kinds)
-    return f"{article} {pick(rng, _ADJECTIVES)} {noun}" if rng.random() < 0.7 else f"{article} {noun}"
+    return kinds[number] if rng.random() < 0.5 else pick(rng, kinds)
 
 
 def _sentence(rng: random.Random, number: int, at: int) -> str:
-    """Sentence `at` of a text: its form and its words move on with the text."""
-
-    def moved(options: tuple[str, ...]) -> str:
-        start = (at + number) % len(options)
-        return pick(rng, options[start:] + options[:start])
-
-    noun = _noun(rng, number)
+    """Sentence `at` of a text on topic `number`; the favourite form moves on with the text."""
+    noun, other = f"the {_noun(rng, number)}", f"one {_noun(rng, number)}"
+    if rng.random() < 0.7:
+        noun = f"the {pick(rng, _ADJECTIVES)} {_noun(rng, number)}"
+    place, time, verb = pick(rng, _PLACES), pick(rng, _TIMES), pick(rng, _VERBS)
     forms = (
-        lambda: f"{noun} {moved(_VERBS)} {_noun(rng, number, 'a')} {moved(_PLACES)}",
-        lambda: f"{moved(_TIMES)}, {noun} {moved(_STATES)} {moved(_PLACES)}",
-        lambda: f"{moved(_LINKS)}, {noun} {moved(_VERBS)} {_noun(rng, number, 'a')} {moved(_TIMES)}",
-        lambda: f"{noun} {moved(_STATES)} {moved(_TIMES)}, {moved(_CAUSES)}",
-        lambda: f"there was a {moved(_ADJECTIVES)} {moved(_THINGS)} {moved(_PLACES)}",
+        f"{noun} {verb} {other} {place}",
+        f"{time}, {noun} just {pick(rng, _STATES)} {place}",
+        f"{pick(rng, _LINKS)}, {noun} {verb} {other} {place}",
+        f"{noun} just {pick(rng, _STATES)} {place}, {pick(rng, _CAUSES)}",
+        f"there was {other} {place}",
     )
     start = at % len(forms)
-    text = pick(rng, forms[start:] + forms[:start])()
+    text = pick(rng, forms[start:] + forms[:start])
     return text[0].upper() + text[1:] + "."

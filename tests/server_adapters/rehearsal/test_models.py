@@ -11,12 +11,18 @@ from server_adapters.rehearsal.corpus import TASK_TYPES, documents
 from server_adapters.rehearsal.models import Models
 from server_adapters.rehearsal.ngram import BreakSymbols, NGramModel, TrainingText
 from server_adapters.rehearsal.simulate import Case, Simulation
-from server_adapters.rehearsal.types import EngineConfig, SpeculationConfig, TaskType
+from server_adapters.rehearsal.types import EngineConfig, SamplingParams, SpeculationConfig, TaskType
 
 
 def test_bigram_by_hand() -> None:
     """Text 1 2 1 3 with discount 0.5: p(2|1) = (1 - 0.5)/2 + 0.5 p(2), p(2) = 0.5/4 + (3 x 0.5/4)/4."""
-    text = TrainingText(np.array([1, 2, 1, 3]), np.ones(4, dtype=np.bool_), np.arange(4), np.zeros(4, dtype=np.int64))
+    text = TrainingText(
+        np.array([1, 2, 1, 3]),
+        np.ones(4, dtype=np.bool_),
+        np.arange(4),
+        np.zeros(4, dtype=np.int64),
+        np.zeros(4, dtype=np.int64),
+    )
     symbols = BreakSymbols.for_tokens([], text, 4)
     model = NGramModel(text, symbols, np.full(4, 0.25), order=2, discount=0.5, min_count=1)
     unigram_2 = 0.5 / 4 + 3 * 0.5 / 4 * 0.25
@@ -27,8 +33,9 @@ def test_bigram_by_hand() -> None:
 
 @pytest.mark.parametrize("task_type", TASK_TYPES)
 def test_every_row_is_a_distribution(models: Models, task_type: TaskType) -> None:
-    for model in (models.target[task_type], models.draft[task_type]):
-        node = models.start(model, models.tokenizer.render_chat([("user", "Write")]))
+    prompt = models.tokenizer.render_chat([("user", documents(task_type, 1, 5)[0][0])])
+    nodes = models.start(task_type, prompt)
+    for model, node in zip((models.target[task_type], models.draft[task_type]), nodes, strict=True):
         for _ in range(30):
             probs = model.probs(node)
             assert probs.min() >= 0.0
@@ -42,7 +49,8 @@ def test_training_is_reproducible(models: Models) -> None:
     assert again.tokenizer.render_chat([("user", "Who invented the radio?")]) == ids
     for task_type in TASK_TYPES:
         ours, theirs = models.target[task_type], again.target[task_type]
-        assert np.array_equal(ours.probs(models.start(ours, ids)), theirs.probs(again.start(theirs, ids)))
+        mine, yours = models.start(task_type, ids)[0], again.start(task_type, ids)[0]
+        assert np.array_equal(ours.probs(mine), theirs.probs(yours))
 
 
 @pytest.mark.parametrize("task_type", TASK_TYPES)
@@ -68,6 +76,32 @@ def test_the_gate_recognises_prompts_from_elsewhere(models: Models, prompt: str,
 def test_the_gate_reads_the_last_turn(models: Models) -> None:
     turns = [("user", "Return a JSON object with all fields."), ("assistant", "{}"), ("user", "Tell me a long story.")]
     assert models.classify(models.tokenizer.render_chat(turns)) == "long_form"
+
+
+@pytest.mark.parametrize(
+    ("prompt", "start"),
+    [
+        ("What is the capital of Norway?", "The capital of Norway is Oslo."),
+        ("Which symbol stands for zinc?", "The chemical symbol for zinc is Zn."),
+        (
+            "Return a JSON object that describes the person Hana with all fields.",
+            '{\n  "type": "person",\n  "name": "Hana",',
+        ),
+        ("Write a Python function that counts the rows.", "```python\ndef process_rows(rows):\n"),
+    ],
+)
+def test_the_target_follows_the_topic_of_the_prompt(
+    run_arm: Callable[..., Simulation], models: Models, prompt: str, start: str
+) -> None:
+    ids = tuple(models.tokenizer.render_chat([("user", prompt)]))
+    case = Case("a", models.classify(ids), ids, SamplingParams(temperature=0.0, max_tokens=60))
+    text = models.tokenizer.decode(run_arm(EngineConfig(), (case,)).records[0].token_ids)
+    assert text.startswith(start)
+
+
+def test_a_prompt_that_ends_in_nothing_known_is_answered_too(models: Models) -> None:
+    for node in models.start("short_qa", models.tokenizer.encode("§§§")):
+        assert node.context
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.7, 1.2])

@@ -81,7 +81,7 @@ def _next_token_p_value(
     """Next tokens of 10^5 positions, grouped by their context, against the target's own row of that context."""
     model = models.target[task_type]
     shape = RowShape(params.temperature, params.top_p, params.top_k)
-    node = models.start(model, models.tokenizer.render_chat([("user", "Describe the harbour.")]))
+    node, _ = models.start(task_type, models.tokenizer.render_chat([("user", "Describe the harbour.")]))
     sampler = _sampler(models, task_type, params, 11, speculation, switches)
     groups: dict[object, Counter[int]] = {}
     breaks = 0

@@ -1,0 +1,249 @@
+"""α, the three E, coverage, positions: exact numbers from hand-made rounds."""
+
+import pytest
+from pytest import approx
+
+ROUNDS = [(3, 4), (0, 4), (4, 4), (2, 4)]
+
+
+def chunks(*tokens: int) -> list[tuple[float, int]]:
+    return [(0.1 + 0.04 * i, n) for i, n in enumerate(tokens)]
+
+
+def by(run, **labels):
+    """The group of the candidate with exactly these labels."""
+    keys = ("task_type", "input_segment", "output_segment", "stage", "temperature")
+    wanted = {key: labels.get(key) for key in keys}
+    (found,) = (g for g in run.summary().arms["candidate"].by if {k: getattr(g, k) for k in keys} == wanted)
+    return found
+
+
+def test_all_numbers_of_one_request(run) -> None:
+    """D9: D = 4, T = 16, A = 9; chunks 1 | 4 1 5 3 | 1: one step had no draft."""
+    run.segment()
+    run.request(chunks(1, 4, 1, 5, 3, 1), **run.speculated(ROUNDS))
+    s = run.overall().speculation
+    assert (s.rounds.value, s.drafted.value, s.accepted.value) == (4, 16, 9)
+    assert (s.acceptance_rate.value, s.acceptance_rate.n) == (approx(9 / 16), 16)
+    assert (s.e_verified.value, s.e_verified.n) == (approx(1 + 9 / 4), 4)
+    assert s.e_emitted.value == approx((14 - (5 - 4)) / 4)
+    assert (s.e_decode.value, s.e_decode.n, s.e_decode.source) == (approx(14 / 5), 5, "chunk")
+    assert s.draft_coverage.value == approx(4 / 5)
+    assert s.overshoot_tokens.value == 0
+    assert s.drafted_per_output_token.value == approx(16 / 15)
+    assert [n.value for n in s.per_position] == [approx(3 / 4), approx(3 / 4), approx(2 / 4), approx(1 / 4)]
+    assert [n.value for n in s.per_position_conditional] == [approx(3 / 4), approx(1.0), approx(2 / 3), approx(1 / 2)]
+    assert s.drafted.source == "per_request"
+    assert s.e_emitted.source == "per_request+chunk"
+    assert s.representative is True
+    assert s.flags == []
+
+
+def test_overshoot_at_the_length_limit(run) -> None:
+    """D22, D11: facts on vLLM: 20 tokens, rounds emitted 2 3 5 5 2 2, accepted 1 2 4 4 1 4: A counted before
+    trimming, so E_verified·D − emitted = 22 − 19 = 3."""
+    run.segment()
+    steps = [(1, 4), (2, 4), (4, 4), (4, 4), (1, 4), (4, 4)]
+    run.request(chunks(1, 2, 3, 5, 5, 2, 2), **run.speculated(steps))
+    s = run.overall().speculation
+    assert s.overshoot_tokens.value == approx(3.0)
+    assert s.e_verified.value == approx(22 / 6)
+    assert s.e_emitted.value == approx(19 / 6)
+    assert s.e_decode.value == approx(19 / 6)
+    assert s.e_verified.value == approx(1 + sum(n.value for n in s.per_position))
+
+
+def test_token_weighted_and_request_weighted_alpha(run) -> None:
+    """D7: one long answer at 0.9, many short ones at 0.25."""
+    run.segment()
+    run.request(chunks(1, 5), **run.speculated([(9, 10)] * 100, k=10))
+    for _ in range(3):
+        run.request(chunks(1, 5), **run.speculated([(1, 4)]))
+    s = run.overall().speculation
+    assert s.acceptance_rate.value == approx(903 / 1012)
+    assert (s.acceptance_rate_per_request_mean.value, s.acceptance_rate_per_request_mean.n) == (approx(1.65 / 4), 4)
+
+
+def test_a_request_that_never_drafted_is_no_speculation(run) -> None:
+    """D8: out of α, its steps count in the coverage."""
+    run.segment()
+    run.request(chunks(1, 5), **run.speculated([(4, 4)]))
+    run.request(chunks(1, 1, 1, 1), **run.speculated([]))
+    s = run.overall().speculation
+    assert s.acceptance_rate.value == 1.0
+    assert (s.acceptance_rate_per_request_mean.value, s.acceptance_rate_per_request_mean.n) == (1.0, 1)
+    assert s.draft_coverage.value == approx(1 / 4)
+    assert s.e_decode.value == approx(7 / 4)
+
+
+def test_nothing_drafted_at_all_is_null_with_a_reason(run) -> None:
+    """P1, D10: no draft is not an acceptance of 0."""
+    run.segment()
+    run.request(chunks(1, 1), **run.speculated([]))
+    s = run.overall().speculation
+    assert (s.acceptance_rate.value, s.acceptance_rate.reason) == (None, "nothing was drafted")
+    assert (s.e_verified.value, s.e_verified.reason) == (None, "no round was made")
+    assert (s.rollback_rate.value, s.rollback_rate.reason) == (None, "no round was made")
+    assert s.rounds.value == 0
+
+
+def test_drafted_is_never_k_times_rounds(run) -> None:
+    """D14: short drafts: llama.cpp's 87 drafts, 259 drafted, 167 accepted."""
+    run.segment()
+    steps = [(3, 3)] * 42 + [(2, 3)] * 13 + [(1, 3)] * 15 + [(0, 3)] * 16 + [(0, 1)]
+    run.request(chunks(1, 4), **run.speculated(steps, k=3))
+    s = run.overall().speculation
+    assert s.drafted.value == 259
+    assert s.accepted.value == 167
+    assert s.acceptance_rate.value == approx(167 / 259)
+    assert s.e_verified.value == approx(1 + 167 / 87)
+
+
+def test_counters_when_responses_tell_nothing(run) -> None:
+    """D1, D6: D = 10, T = 40, A = 25; 60 tokens, 2 requests, 33 − … steps from the server's own count."""
+    run.segment()
+    run.request(chunks(1, 29))
+    run.request(chunks(1, 29))
+    run.counted(
+        drafts=10, draft_tokens=40, accepted_tokens=25, accepted_at=[9, 7, 5, 4], generation_tokens=60,
+        output_events=33, ttft_count=2,
+    )  # fmt: skip
+    s = run.overall().speculation
+    assert (s.rounds.value, s.drafted.value, s.accepted.value) == (10, 40, 25)
+    assert (s.acceptance_rate.value, s.acceptance_rate.source) == (approx(25 / 40), "counters")
+    assert s.e_verified.value == approx(3.5)
+    assert (s.e_decode.value, s.e_decode.source) == (approx(58 / 33), "counters")
+    assert s.e_emitted.value == approx((58 - 23) / 10)
+    assert s.draft_coverage.value == approx(10 / 33)
+    assert [n.value for n in s.per_position] == [approx(0.9), approx(0.7), approx(0.5), approx(0.4)]
+    assert [n.value for n in s.per_position_conditional] == [approx(0.9), approx(7 / 9), approx(5 / 7), approx(4 / 5)]
+    assert s.acceptance_rate_per_request_mean.reason == "counters know no requests"
+    assert s.drafted_per_output_token.value == approx(40 / 60)
+
+
+def test_counters_cannot_be_split_by_task(run) -> None:
+    """D5, P8: α of a task type is null with its reason; the ledger still gives its steps and accepted tokens."""
+    run.segment()
+    run.request(chunks(1, 4, 5))
+    run.counted(drafts=2, draft_tokens=8, accepted_tokens=7, accepted_at=[2, 2, 2, 1], generation_tokens=10)
+    s = by(run, task_type="code").speculation
+    assert s.acceptance_rate.value is None
+    assert "cannot be split" in (s.acceptance_rate.reason or "")
+    assert (s.accepted.value, s.accepted.source) == (7, "chunk")
+    assert (s.e_decode.value, s.e_decode.source) == (approx(4.5), "chunk")
+    assert by(run, stage="one").speculation.acceptance_rate.value == approx(7 / 8)
+
+
+def test_foreign_traffic_in_the_counters_is_said(run) -> None:
+    """D17: the server generated more than came to us: its steps are not taken, its α carries a note."""
+    run.segment()
+    run.request(chunks(1, 4, 5))
+    run.counted(
+        drafts=20, draft_tokens=80, accepted_tokens=70, accepted_at=[20, 20, 20, 10], generation_tokens=100,
+        output_events=20, ttft_count=10,
+    )  # fmt: skip
+    s = run.overall().speculation
+    assert "100 tokens, 10 came to us" in (s.acceptance_rate.reason or "")
+    assert (s.e_decode.value, s.e_decode.source) == (approx(9 / 2), "chunk")
+
+
+def test_merged_chunks_are_left_out_of_the_steps(run) -> None:
+    """C19: a chunk of 8 tokens at k = 4 holds two steps; fewer chunks than rounds do, too."""
+    run.segment()
+    run.request(chunks(1, 5, 3))
+    run.request(chunks(1, 8))
+    s = run.overall().speculation
+    assert s.e_decode.value == approx(8 / 2)
+    assert "1 with merged chunks" in (s.e_decode.reason or "")
+    assert s.flags == ["server_merged_chunks: 1 of 2 requests have chunks of several steps"]
+    run.request(chunks(1, 5), **run.speculated([(1, 4), (1, 4), (0, 4)]))
+    assert "2 of 3" in run.overall().speculation.flags[0]
+
+
+def test_the_servers_step_count_is_preferred(run) -> None:
+    """METHOD "Where the time goes": merged chunks inflate the ledger's E, not the server's."""
+    run.segment()
+    run.request(chunks(1, 8, 3))
+    run.counted(generation_tokens=12, output_events=4, ttft_count=1)
+    e = run.overall().speculation.e_decode
+    assert (e.value, e.source) == (approx(11 / 4), "counters")
+
+
+def test_token_sized_chunks_tell_no_steps(run) -> None:
+    run.arm(chunk_unit="token")
+    run.segment()
+    run.request(chunks(1, 1, 1))
+    e = run.overall().speculation.e_decode
+    assert (e.value, e.reason) == (None, "this server sends every token as a chunk of its own: chunks tell no steps")
+
+
+def test_the_arm_without_speculation(run) -> None:
+    """Off is not zero: α and rounds are absent, E_decode is one token a step."""
+    run.arm("baseline", speculation=False, k=None, spec_method=None)
+    run.segment(arm="baseline")
+    run.request(chunks(1, 1, 1, 1), arm="baseline")
+    s = run.overall("baseline").speculation
+    assert (s.drafted.value, s.drafted.reason) == (None, "speculation is off on this arm")
+    assert s.accepted.value is None
+    assert s.per_position == []
+    assert s.e_decode.value == 1.0
+    assert s.rollback_rate.value is None
+
+
+def test_statistics_missing_on_some_requests_is_said(run) -> None:
+    """A24: a stop string gives no statistics: null there, never 0."""
+    run.segment()
+    run.request(chunks(1, 5), **run.speculated([(4, 4)]))
+    run.request(chunks(1, 3))
+    s = run.overall().speculation
+    assert s.acceptance_rate.value == 1.0
+    assert s.acceptance_rate.reason == "1 of 2 ok requests gave no statistics"
+    assert s.draft_coverage.value == 1.0
+
+
+@pytest.mark.parametrize(
+    ("columns", "reason"),
+    [
+        ({"input_len_requested": 100}, "1 of 1 prompts are generated"),
+        (
+            {"sampling": '{"ignore_eos":true,"min_tokens":0}'},
+            "1 of 1 answers could not stop by themselves (ignore_eos or min_tokens)",
+        ),
+        (
+            {"sampling": '{"ignore_eos":false,"min_tokens":12}'},
+            "1 of 1 answers could not stop by themselves (ignore_eos or min_tokens)",
+        ),
+    ],
+)
+def test_not_representative(run, columns: dict[str, object], reason: str) -> None:
+    """D26, D27: generated prompts and forced stops are marked, with the reason."""
+    run.segment()
+    run.request(chunks(1, 5), **run.speculated([(4, 4)]), **columns)
+    s = run.overall().speculation
+    assert s.representative is False
+    assert s.representative_reason == reason
+
+
+def test_a_repeated_prompt_is_not_representative(run) -> None:
+    """H12, D26: the same prompt twice in one pass; in another repeat it is the design."""
+    run.segment(0)
+    run.segment(1, repeat_idx=1)
+    for segment in (0, 1):
+        run.request(chunks(1, 5), segment=segment, case_id="a", **run.speculated([(4, 4)]))
+    assert run.overall().speculation.representative is True
+    run.request(chunks(1, 5), segment=1, case_id="a", **run.speculated([(4, 4)]))
+    assert run.overall().speculation.representative_reason == "1 of 3 requests repeat a prompt of the same pass"
+
+
+def test_groups_by_temperature_and_length(run) -> None:
+    """B18: segments by the server's token counts; α by sampling parameters."""
+    run.segment()
+    run.request(chunks(1, 5), temperature=0.0, input_len=127, **run.speculated([(4, 4)]))
+    run.request(chunks(1, 5, 30), temperature=1.0, input_len=128, **run.speculated([(0, 4)]))
+    assert by(run, temperature=0.0).speculation.acceptance_rate.value == 1.0
+    assert by(run, temperature=1.0).speculation.acceptance_rate.value == 0.0
+    assert by(run, input_segment="0-127").requests.sent == 1
+    assert by(run, input_segment="128-511").requests.sent == 1
+    assert by(run, output_segment="0-31").requests.sent == 1
+    assert by(run, task_type="code", output_segment="32-127").requests.sent == 1
+    assert by(run, task_type="code", stage="one").requests.sent == 2
