@@ -10,7 +10,7 @@ import numpy as np
 from loadgen.analyze import latency
 from loadgen.analyze.conditions import conditions, of_run
 from loadgen.analyze.decompose import ArmData, baseline_of, decompose
-from loadgen.analyze.frames import frame_of
+from loadgen.analyze.frames import Frame, frame_of
 from loadgen.analyze.groups import Group, groups_of, overall
 from loadgen.analyze.reconcile import reconcile
 from loadgen.analyze.selfcheck import validity
@@ -49,18 +49,27 @@ def analyze(run: RunData) -> Summary:
 
 def _arm_data(run: RunData, name: str) -> ArmData:
     frame = frame_of(run.requests, name)
-    return ArmData(frame, windows_of(run, frame), _setting(run.manifest.arms[name], run.manifest.scenario))
+    return ArmData(frame, windows_of(run, frame), _setting(run.manifest.arms[name], frame, run.manifest.scenario))
 
 
-def _setting(facts: ArmFacts, scenario: Mapping[str, Any]) -> Setting:
+def _setting(facts: ArmFacts, frame: Frame, scenario: Mapping[str, Any]) -> Setting:
     tasks = (scenario.get("workload") or {}).get("tasks") or []
     limit = facts.capabilities.get("max_model_len")
     return Setting(
         facts=facts,
+        k=_longest_draft(facts, frame),
         artefact=facts.capabilities.get("counts_artefact"),
         structured=any(task.get("json_schema") for task in tasks),
         max_model_len=int(limit) if limit is not None else None,
     )
+
+
+def _longest_draft(facts: ArmFacts, frame: Frame) -> int | None:
+    """As the server's configuration tells, else the longest any response told."""
+    if facts.speculation is False:
+        return 0
+    told = frame.stats.k[~np.isnan(frame.stats.k)]
+    return facts.k if facts.k is not None or not len(told) else int(told.max())
 
 
 def _arm(data: ArmData, slos: Mapping[str, Any]) -> Arm:

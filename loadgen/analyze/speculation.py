@@ -35,19 +35,18 @@ NO_DRAFTS = "nothing was drafted"
 
 @dataclass(frozen=True)
 class Setting:
-    """What is known of the arm beforehand. `artefact`: see `Capabilities.counts_artefact`.
+    """What is known of the arm beforehand. `k`: longest draft, 0 without speculation, None = not known.
+
+    `artefact`: see `Capabilities.counts_artefact`.
 
     `structured`: some task has its JSON Schema enforced, so rounds without a draft token left are possible.
     """
 
     facts: ArmFacts
+    k: int | None
     artefact: bool | None
     structured: bool
     max_model_len: int | None
-
-    @property
-    def k(self) -> int | None:
-        return 0 if self.facts.speculation is False else self.facts.k
 
     @property
     def why_no_drafts(self) -> str:

@@ -60,7 +60,11 @@ class AllSent(_Model):
 
 
 class N(_Model):
-    """One number with its range (low = high = value where exact and no interval is claimed)."""
+    """One number with its range (low = high = value where exact and no interval is claimed).
+
+    `n` counts the denominator of a ratio (drafted tokens of α, rounds, steps), else requests. A `reason`
+    beside a value says what is missing from it.
+    """
 
     value: float | None
     low: float | None = None
@@ -81,8 +85,8 @@ class Rollback(_Model):
 
 
 class Requests(_Model):
-    """scheduled = sent + dropped + unsent; sent = Σ outcomes. In groups below an arm, what was never
-    sent has no group, so scheduled, dropped and unsent are null there."""
+    """scheduled = sent + dropped + unsent; sent = Σ outcomes. What was never sent belongs to its arm and
+    stage only, so in groups by task, length or temperature the accounting is null."""
 
     scheduled: int | None
     sent: int

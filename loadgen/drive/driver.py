@@ -78,20 +78,7 @@ class Driver:
         recorder = Recorder(
             self._arm.adapter, self._redact, self._asking.keep_text, self._sink, self.tally, self._on_fault
         )
-        prepared = Prepared(self._cases(segment), self._builder(segment))
-        run = self._run = SegmentRun(
-            segment,
-            start_ns,
-            self._arm.name,
-            self._worker,
-            transport,
-            prepared,
-            self._cap,
-            self.tally.note_sent,
-            recorder.add,
-        )
-        if self._stopped is not None:
-            run.stop(self._stopped)
+        run = self._run = self._begin(segment, start_ns, transport, recorder)
         beside = [asyncio.create_task(work) for work in self._beside(run, recorder)]
         try:
             with quiet_gc():
@@ -111,6 +98,24 @@ class Driver:
         if self._fault is not None:
             raise self._fault
         return result
+
+    def _begin(
+        self, segment: Segment, start_ns: int, transport: httpx.AsyncBaseTransport, recorder: Recorder
+    ) -> SegmentRun:
+        run = SegmentRun(
+            segment,
+            start_ns,
+            self._arm.name,
+            self._worker,
+            transport,
+            Prepared(self._cases(segment), self._builder(segment)),
+            self._cap,
+            self.tally,
+            recorder.add,
+        )
+        if self._stopped is not None:
+            run.stop(self._stopped)
+        return run
 
     async def _drive(self, run: SegmentRun) -> SegmentResult:
         load, full_ns, closed = run.segment.load, run.start_ns, None

@@ -29,12 +29,20 @@ _SERVER_FAILURES = frozenset(
 
 
 class Tally:
-    """Live aggregates of a run; the drivers of all its arms may share one."""
+    """Live aggregates of a run; the drivers of all its arms may share one.
 
-    def __init__(self) -> None:
+    `max_requests` is exact: the request that would be one more is never sent.
+    """
+
+    def __init__(self, max_requests: int | None = None) -> None:
+        self.max_requests = max_requests
         self.sent = 0
         self.output_tokens = 0
         self._recent: deque[bool] = deque(maxlen=RECENT)
+
+    @property
+    def may_send(self) -> bool:
+        return self.max_requests is None or self.sent < self.max_requests
 
     def note_sent(self) -> None:
         self.sent += 1

@@ -13,6 +13,7 @@ from loadgen.clock import now_ns
 from loadgen.drive.cap import RateCap
 from loadgen.drive.flight import Flight
 from loadgen.drive.ledger import Sent
+from loadgen.drive.recorder import Tally
 from loadgen.drive.request import Outgoing, Prepared
 from loadgen.drive.types import Accounting, Outcome, SegmentResult
 from loadgen.plan import Segment
@@ -39,7 +40,7 @@ class SegmentRun:
         transport: httpx.AsyncBaseTransport,
         prepared: Prepared,
         cap: RateCap | None,
-        on_sent: Callable[[], None],
+        tally: Tally,
         on_end: Callable[[Flight], None],
     ) -> None:
         self.segment = segment
@@ -53,7 +54,7 @@ class SegmentRun:
         self._worker = worker
         self._transport = transport
         self._cap = cap
-        self._on_sent = on_sent
+        self._tally = tally
         self._on_end = on_end
         self._closing = asyncio.Event()
         self._cutting = asyncio.Event()
@@ -77,22 +78,24 @@ class SegmentRun:
     async def until(self, at_ns: int) -> bool:
         """Wait for a moment. True if the segment was closed before it; others always get a turn.
 
-        Timers of the event loop have a grain of 1 ms and never fire early: no spinning for less.
+        Timers have a grain of 1 ms: asyncio's fire late by up to that, uvloop's early, and then the rest is
+        waited for. No spinning for less.
         """
-        wait_s = (at_ns - now_ns()) / 1e9
-        if wait_s <= 0 or self.closed:
-            await asyncio.sleep(0)
-            return self.closed
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(wait_s):
-                await self._closing.wait()
+        await asyncio.sleep(0)
+        while not self.closed and (wait_ns := at_ns - now_ns()) > 0:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(wait_ns / 1e9):
+                    await self._closing.wait()
         return self.closed
 
     async def pass_cap(self) -> int | None:
-        """Wait for the safety cap: nanoseconds waited, None if the segment was closed meanwhile."""
-        if self._cap is None:
-            return 0
-        return await self._unless_closed(self._cap.acquire())
+        """Wait for the safety cap: nanoseconds waited, None if the segment was closed meanwhile, or
+        if the run has sent all it may: that ends it. `launch` must follow without another await."""
+        waited_ns = 0 if self._cap is None else await self._unless_closed(self._cap.acquire())
+        if waited_ns is not None and not self._tally.may_send:
+            self.stop("policy")
+            return None
+        return waited_ns
 
     async def room(self, max_in_flight: int) -> bool:
         """Wait until fewer than `max_in_flight` are in flight; False if the segment was closed first."""
@@ -104,7 +107,7 @@ class SegmentRun:
     def launch(self, outgoing: Outgoing, due_ns: int, wait_ns: int) -> Flight:
         """Count a request as sent and in flight; `fly` must follow."""
         self.accounting.sent += 1
-        self._on_sent()
+        self._tally.note_sent()
         case = outgoing.case
         flight = Flight(
             outgoing,

@@ -5,7 +5,7 @@ from loadgen.experiment.demo import demo_vllm
 from loadgen.experiment.init import ServerReport, describe_server
 from loadgen.experiment.lengths import measure_lengths
 from loadgen.experiment.preflight import Preflight, ReadyArm, preflight
-from loadgen.experiment.single import Progress, RunOptions, RunResult, run_scenario, summarize
+from loadgen.experiment.single import Progress, RunOptions, RunResult, run_scenario, save_summary
 
 __all__ = [
     "CheckReport",
@@ -21,5 +21,5 @@ __all__ = [
     "measure_lengths",
     "preflight",
     "run_scenario",
-    "summarize",
+    "save_summary",
 ]

@@ -1,12 +1,11 @@
-"""From the scenario to drivers: how its keys become what `drive` needs."""
+"""One driver an arm, sharing what counts for the whole run."""
 
 from __future__ import annotations
 
-from loadgen.drive import Asking, Deadlines, DriveArm, DriveLimits, Driver, RateCap, Sink, Tally
+from loadgen.drive import DriveArm, Driver, RateCap, Sink, Tally, asking_of, drive_limits_of
 from loadgen.experiment.preflight import Preflight
 from loadgen.plan import LengthModel, Plan
-from loadgen.scenario import DeadlineKeys, Limits, SamplingKeys, Scenario
-from server_adapters.base import Sampling
+from loadgen.scenario import Limits, Scenario
 
 
 def make_drivers(
@@ -21,7 +20,7 @@ def make_drivers(
             plan,
             lengths,
             sink,
-            limits_of_requests(scenario.deadlines),
+            drive_limits_of(scenario.deadlines),
             asking,
             ready.redact,
             cap=cap,
@@ -29,41 +28,3 @@ def make_drivers(
         )
         for name, arm in ready.arms.items()
     }
-
-
-def asking_of(scenario: Scenario) -> Asking:
-    workload = scenario.workload
-    return Asking(
-        sampling=tuple(_sampling(task.sampling or scenario.sampling) for task in workload.tasks),
-        cold=workload.cache == "cold",
-        shared_prefix=workload.shared_prefix.fraction > 0,
-        keep_text=workload.keep_text,
-    )
-
-
-def limits_of_requests(keys: DeadlineKeys) -> DriveLimits:
-    deadlines = Deadlines(
-        connect_ns=round(keys.connect_s * 1e9),
-        byte_idle_ns=_ns(keys.byte_idle_s),
-        token_idle_ns=_ns(keys.token_idle_s),
-        total_ns=_ns(keys.total_s),
-    )
-    return DriveLimits(deadlines, round(keys.drain_s * 1e9))
-
-
-def _ns(seconds: float | None) -> int | None:
-    return None if seconds is None else round(seconds * 1e9)
-
-
-def _sampling(keys: SamplingKeys) -> Sampling:
-    """`seed` is left to the case."""
-    return Sampling(
-        temperature=keys.temperature,
-        top_p=keys.top_p,
-        top_k=keys.top_k,
-        seed=None,
-        stop=tuple(keys.stop),
-        ignore_eos=keys.ignore_eos,
-        min_tokens=keys.min_tokens,
-        extra=dict(keys.extra),
-    )

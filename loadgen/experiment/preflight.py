@@ -133,7 +133,8 @@ def _check_expectations(name: str, arm: Arm, capabilities: Capabilities) -> None
         return
     if capabilities.speculation is None:
         raise TargetUnusable(
-            f"{name}: the scenario says speculation: {arm.speculation}, but the server's counters cannot be read to check it"
+            f"{name}: the scenario says speculation: {arm.speculation}, but the server's counters cannot be read "
+            "to check it"
         )
     found = "on" if capabilities.speculation else "off"
     if found != arm.speculation:

@@ -32,8 +32,8 @@ from loadgen.record import Manifest, PhaseRecord, RunWriter, new_run_id, open_ru
 from loadgen.scenario import Limits, LoadedScenario, limits_of
 
 CONTROL_INTERVAL_S = 0.5
-#: Time between deciding to start a segment and its first due request.
-START_LEAD_NS = 50_000_000
+#: Between deciding to start a segment and its time zero: the driver's set-up must not make arrivals late.
+START_LEAD_NS = 250_000_000
 #: Queue lengths kept for control: the latest scrapes of one arm.
 WAITING_KEPT = 8
 
@@ -107,13 +107,32 @@ async def run_scenario(loaded: LoadedScenario, options: RunOptions, progress: Pr
     try:
         state, reason = await run.everything()
     finally:
-        writer.finish(state, reason, lengths=asdict(run.lengths))
-    return RunResult(writer.path, summarize(writer.path), state, reason)
+        lost = _close(writer, state, reason, run.lengths)
+    if lost is not None:
+        state, reason = "failed", str(lost)
+    return RunResult(writer.path, _summary(writer.path, progress), state, reason)
 
 
-def summarize(path: Path) -> Summary:
-    """Recompute the summary of a run directory and write its summary.json."""
+def _close(writer: RunWriter, state: str, reason: str | None, lengths: LengthModel) -> StorageError | None:
+    """Close the records; an error while writing them is the run's result, not the end of its report."""
+    try:
+        writer.finish(state, reason, lengths=asdict(lengths))
+    except StorageError as error:
+        return error
+    return None
+
+
+def _summary(path: Path, progress: Progress) -> Summary:
     summary = analyze(open_run(path))
+    try:
+        save_summary(path, summary)
+    except StorageError as error:
+        progress.say(str(error))
+    return summary
+
+
+def save_summary(path: Path, summary: Summary) -> None:
+    """Write summary.json into a run directory, whole or not at all."""
     data = orjson.dumps(summary.model_dump(mode="json"), option=orjson.OPT_INDENT_2)
     temporary = path / "summary.json.part"
     try:
@@ -121,7 +140,6 @@ def summarize(path: Path) -> Summary:
         temporary.replace(path / "summary.json")
     except OSError as error:
         raise StorageError(f"{path}: summary.json cannot be written: {error.strerror}") from None
-    return summary
 
 
 def refuse_beyond(plan: Plan, limits: Limits) -> None:
@@ -164,7 +182,7 @@ class _Run:
         self.progress = progress
         self.options = options
         self.tee = _Tee(writer, progress)
-        self.tally = Tally()
+        self.tally = Tally(limits.max_requests)
         self.drivers = make_drivers(self.scenario, plan, lengths, ready, limits, self.tee, self.tally)
         self.waiting: dict[str, deque[float]] = {name: deque(maxlen=WAITING_KEPT) for name in ready.arms}
         self.scraper = Scraper(
@@ -229,7 +247,7 @@ class _Run:
         after = await self._edge(segment, "end")
         self.writer.phase(_finished(record, result, after))
         if result.aborted and self.stop_reason is None:
-            self.stop_reason = result.aborted
+            self._stop(f"safety.max_requests reached: {self.tally.sent:,} requests were sent", "policy")
 
     async def _edge(self, segment: Segment, edge: Edge) -> Idle | None:
         """Wait for an idle server, then scrape: only measured parts need it exactly; warm-up just drains."""

@@ -111,7 +111,7 @@ class Engine:
         validate(request, self.config, self.tokenizer.vocab_size)
         if request.request_id in self._sequences:
             raise RequestError("request id is in use", "request_id")
-        self._check_queue(request)
+        self._check_queue()
         params, speculation = request.sampling, self.config.speculation
         number, self._submitted = self._submitted, self._submitted + 1
         seed = params.seed if params.seed is not None else self.config.seed * 1_000_003 + number
@@ -142,7 +142,7 @@ class Engine:
         self._book_admissions(plan, now_s)
         prefilled = sum(tokens for _, tokens in plan.prefills)
         proposals = [(s, *self._propose(s, drafts)) for s, drafts in plan.decodes]
-        draft_s, verify_s, total_s = self._clock.times(plan, proposals, drafting=self.switches.speculation_enabled)
+        draft_s, verify_s, total_s = self._clock.times(plan, proposals, self.switches)
         result = StepResult(
             now_s,
             total_s,
@@ -291,14 +291,15 @@ class Engine:
         counters.verify_time_s += result.verify_time_s
         counters.busy_time_s += result.duration_s
 
-    def _check_queue(self, request: EngineRequest) -> None:
-        config, waiting = self.config, self._scheduler.num_waiting
+    def _check_queue(self) -> None:
+        """vLLM's limits: requests that wait or run; prompt tokens of requests without a first token."""
+        config = self.config
         reason = None
-        if config.max_num_queued_reqs is not None and waiting >= config.max_num_queued_reqs:
+        if config.max_num_queued_reqs is not None and len(self._sequences) >= config.max_num_queued_reqs:
             reason = "max_num_queued_reqs"
         elif config.max_num_queued_tokens is not None:
-            queued = sum(len(s.token_ids) for s in self._scheduler.waiting())
-            if queued + len(request.prompt_token_ids) > config.max_num_queued_tokens:
+            in_prefill = (s.num_prompt for s in self._sequences.values() if s.times.first_token_s is None)
+            if sum(in_prefill) >= config.max_num_queued_tokens:
                 reason = "max_num_queued_tokens"
         if reason is not None:
             self.counters.admission_rejections[reason] += 1

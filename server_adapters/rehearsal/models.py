@@ -25,9 +25,10 @@ _TARGET_DISCOUNT, _DRAFT_DISCOUNT = 0.15, 0.95
 _TARGET_MIN_COUNT = 4
 _TARGET_TOPIC_REACH, _DRAFT_TOPIC_REACH = 3, 2
 _TARGET_TOPIC_MIN_COUNT, _DRAFT_TOPIC_MIN_COUNT = 8, 4
+_TARGET_NOVELTY, _DRAFT_NOVELTY = 0.1, 0.15
 _TOPIC_MIN, _TOPIC_MAX = 5, 0.6  # a topic word is in at least 5 prompts and in less than 60 %
 _CUE_SMOOTHING = 0.5
-_ROW_LIMIT = 6000
+_ROW_LIMIT = 8000
 _SEPARATOR = "\n\n"
 
 
@@ -54,6 +55,7 @@ class Models:
                 order=_TARGET_ORDER,
                 discount=_TARGET_DISCOUNT,
                 min_count=_TARGET_MIN_COUNT,
+                novelty=_TARGET_NOVELTY,
                 topic_reach=_TARGET_TOPIC_REACH,
                 topic_min_count=_TARGET_TOPIC_MIN_COUNT,
             )
@@ -65,6 +67,7 @@ class Models:
                 order=_DRAFT_ORDER,
                 discount=_DRAFT_DISCOUNT,
                 min_count=1,
+                novelty=_DRAFT_NOVELTY,
                 topic_reach=_DRAFT_TOPIC_REACH,
                 topic_min_count=_DRAFT_TOPIC_MIN_COUNT,
             )

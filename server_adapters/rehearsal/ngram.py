@@ -17,6 +17,8 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 _SYMBOL_BITS = 12
+_SYMBOL_MASK = (1 << _SYMBOL_BITS) - 1
+_NOTHING_NEW = -1
 MAX_ORDER = 5  # a packed context and its successor fill 60 of 64 bits at order 5
 _MAX_KEPT_STEPS = 64  # per node; rarer steps are searched again, so that memory stays bounded
 
@@ -92,7 +94,8 @@ class BreakSymbols:
 class NGramModel:
     """A model of one task. `order` n looks back n - 1 symbols; contexts seen fewer than `min_count` times
     are dropped. With a `topic_reach` above 0 the model also looks at the topic of the prompt together with the last
-    `topic_reach` symbols.
+    `topic_reach` symbols (at least `topic_min_count` times). Longer contexts that change the distribution by less than
+    `novelty` are left out, which keeps the number of different distributions small.
     """
 
     def __init__(
@@ -106,6 +109,7 @@ class NGramModel:
         min_count: int,
         topic_reach: int = 0,
         topic_min_count: int = 1,
+        novelty: float = 0.0,
     ) -> None:
         if not 2 <= order <= MAX_ORDER:
             raise ValueError(f"order must be within 2 and {MAX_ORDER}")
@@ -117,21 +121,20 @@ class NGramModel:
         for length in range(order):
             at = np.flatnonzero(text.counted & (text.depth >= length))
             context = [packed[at - back] for back in range(length, 0, -1)]
-            self._levels.append(_count(context, text.tokens[at], discount, min_count if length > 1 else 1))
-        self._topic_level: _Level | None = None
+            least = min_count if length > 1 else 1
+            self._levels.append(_count(context, text.tokens[at], discount, least, novelty if length > 1 else 0.0))
         self._topic_reach = topic_reach
         if topic_reach > 0:
             at = np.flatnonzero(text.counted & (text.depth >= topic_reach) & (text.topics > 0))
             context = [text.topics[at], *(packed[at - back] for back in range(topic_reach, 0, -1))]
-            self._topic_level = _count(context, text.tokens[at], discount, topic_min_count)
-            self._levels.append(self._topic_level)
+            self._levels.append(_count(context, text.tokens[at], discount, topic_min_count, novelty))
         self._root_probs = self._add_level(base.copy(), 0, 0)
         self._nodes: dict[tuple[int, tuple[int, ...]], Node] = {}
-        self.root = Node(0, (), ())
+        self._distributions: dict[tuple[tuple[int, int], ...], Node] = {}
 
     def begin(self, topic: int = 0) -> Node:
         """The node before any symbol, under a topic."""
-        return self._node(topic if self._topic_level is not None else 0, ())
+        return self._node(topic if self._topic_reach else 0, ())
 
     def advance(self, node: Node, symbol: int) -> Node:
         """The node after one more symbol."""
@@ -157,34 +160,24 @@ class NGramModel:
         return vector
 
     def _node(self, topic: int, context: tuple[int, ...]) -> Node:
-        plain = self._plain_node(context)
-        if topic == 0:
-            return plain
-        key = (topic, plain.context)
-        node = self._nodes.get(key)
+        """Node of the longest suffix of a context that was seen."""
+        while context and _pack(context) not in self._levels[len(context)].index:
+            context = context[1:]
+        node = self._nodes.get((topic, context))
         if node is None:
-            levels: tuple[tuple[int, int], ...] = plain.levels
-            shared: Node | None = plain
-            if self._topic_level is not None and len(plain.context) >= self._topic_reach:
-                index = self._topic_level.index.get(_pack((topic, *plain.context[-self._topic_reach :])))
-                if index is not None:
-                    levels, shared = (*levels, (len(self._levels) - 1, index)), None
-            node = self._nodes[key] = Node(topic, plain.context, levels, shared)
+            levels = self._levels_of(topic, context)
+            node = Node(topic, context, levels, self._distributions.get(levels))
+            self._distributions.setdefault(levels, node)
+            self._nodes[topic, context] = node
         return node
 
-    def _plain_node(self, context: tuple[int, ...]) -> Node:
-        """Node of the longest suffix that was seen, without topic."""
-        while context:
-            node = self._nodes.get((0, context))
-            if node is not None:
-                return node
-            index = self._levels[len(context)].index.get(_pack(context))
-            if index is not None:
-                levels = (*self._plain_node(context[1:]).levels, (len(context), index))
-                node = self._nodes[0, context] = Node(0, context, levels)
-                return node
-            context = context[1:]
-        return self.root
+    def _levels_of(self, topic: int, context: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
+        """The interpolation levels of a context, shortest first, without those that say nothing new."""
+        keys = [(length, context[-length:]) for length in range(1, len(context) + 1)]
+        if topic and len(context) >= self._topic_reach:
+            keys.append((self.order, (topic, *context[-self._topic_reach :])))
+        found = [(level, self._levels[level].index.get(_pack(key), _NOTHING_NEW)) for level, key in keys]
+        return tuple((level, index) for level, index in found if index != _NOTHING_NEW)
 
 
 def _pack(context: Sequence[int]) -> int:
@@ -195,20 +188,49 @@ def _pack(context: Sequence[int]) -> int:
 
 
 def _count(
-    context: Sequence[npt.NDArray[np.int64]], tokens: npt.NDArray[np.int64], discount: float, min_count: int
+    context: Sequence[npt.NDArray[np.int64]],
+    tokens: npt.NDArray[np.int64],
+    discount: float,
+    min_count: int,
+    novelty: float,
 ) -> _Level:
-    """Successor shares of every context (its symbols oldest first, one array each; none: one context, key 0)."""
-    keys = np.zeros(len(tokens), dtype=np.int64)
-    for symbols in context:
-        keys = keys << _SYMBOL_BITS | symbols
-    pairs, counts = np.unique(keys << _SYMBOL_BITS | tokens, return_counts=True)
+    """Successor shares of every context (its symbols oldest first, one array each; none: one context, key 0).
+
+    A context whose shares are within `novelty` (total variation) of those without its oldest symbol is known, but has
+    no counts of its own.
+    """
+    pairs, counts = np.unique(_keys([*context, tokens], len(tokens)), return_counts=True)
     contexts, group = np.unique(pairs >> _SYMBOL_BITS, return_inverse=True)
     totals = np.bincount(group, weights=counts)
-    kept = totals >= min_count
+    kept = new = totals >= min_count
+    if novelty > 0.0:
+        shorter = _shares_without_oldest(context, tokens, pairs)
+        changes = np.bincount(group, weights=np.maximum(counts / totals[group] - shorter, 0.0))
+        new = kept & (changes >= novelty)
     successors = np.bincount(group)
-    keep_pair = kept[group]
+    keep_pair = new[group]
     shares = (counts - discount) / totals[group]
-    starts = np.concatenate([[0], np.cumsum(successors[kept])]).astype(np.int64)
-    index = {key: i for i, key in enumerate(contexts[kept].tolist())}
+    starts = np.concatenate([[0], np.cumsum(successors[new])]).astype(np.int64)
+    positions = np.where(new, np.cumsum(new) - 1, _NOTHING_NEW)
+    index = dict(zip(contexts[kept].tolist(), positions[kept].tolist(), strict=True))
     gammas = discount * successors / totals
-    return _Level(index, starts, (pairs & ((1 << _SYMBOL_BITS) - 1))[keep_pair], shares[keep_pair], gammas[kept])
+    return _Level(index, starts, (pairs & _SYMBOL_MASK)[keep_pair], shares[keep_pair], gammas[new])
+
+
+def _keys(symbols: Sequence[npt.NDArray[np.int64]], count: int) -> npt.NDArray[np.int64]:
+    keys = np.zeros(count, dtype=np.int64)
+    for column in symbols:
+        keys = keys << _SYMBOL_BITS | column
+    return keys
+
+
+def _shares_without_oldest(
+    context: Sequence[npt.NDArray[np.int64]], tokens: npt.NDArray[np.int64], pairs: npt.NDArray[np.int64]
+) -> Floats:
+    """For each pair (context, token), the share of the token after the context without its oldest symbol."""
+    known, counts = np.unique(_keys([*context[1:], tokens], len(tokens)), return_counts=True)
+    _, group = np.unique(known >> _SYMBOL_BITS, return_inverse=True)
+    shares = counts / np.bincount(group, weights=counts)[group]
+    mask = (1 << _SYMBOL_BITS * len(context)) - 1
+    found: Floats = shares[np.searchsorted(known, pairs & mask)]
+    return found

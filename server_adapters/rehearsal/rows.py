@@ -6,7 +6,7 @@ and sampling parameters, within one budget."""
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from dataclasses import dataclass
 
 import numpy as np
@@ -72,44 +72,40 @@ class RowShape:
             vector[order[kept:]] = 0.0
 
 
-class RowPool:
-    """Budget of rows for all views together: the oldest row goes first."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._rows: deque[tuple[dict[Node, Row], Node]] = deque()
-
-    def admit(self, rows: dict[Node, Row], node: Node, row: Row) -> None:
-        """Keep a new row, dropping the oldest beyond the limit."""
-        rows[node] = row
-        self._rows.append((rows, node))
-        if len(self._rows) > self._limit:
-            oldest, gone = self._rows.popleft()
-            del oldest[gone]
-
-
 class RowView:
-    """Rows of one model under one shape. `rows` is the cache: look there first, then `build`."""
+    """Rows of one model under one shape. `rows` holds the recent ones: look there first, then `build`."""
 
-    def __init__(self, model: NGramModel, shape: RowShape, pool: RowPool) -> None:
-        self.model = model
+    def __init__(self, model: NGramModel, shape: RowShape, views: RowViews) -> None:
         self.rows: dict[Node, Row] = {}
+        self._older: dict[Node, Row] = {}
+        self._model = model
         self._shape = shape
-        self._pool = pool
+        self._views = views
 
     def build(self, node: Node) -> Row:
-        """Compute and keep the row of a node."""
-        row = Row(self._shape.apply(self.model.probs(node)))
-        self._pool.admit(self.rows, node, row)
+        """The row of a node that is not among the recent ones; it is afterwards."""
+        row = self._older.get(node)
+        if row is None:
+            row = Row(self._shape.apply(self._model.probs(node)))
+        self.rows[node] = row
+        self._views.count_recent()
         return row
+
+    def age(self) -> None:
+        """Drop the older rows; the recent ones become older."""
+        self._older, self.rows = self.rows, {}
 
 
 class RowViews:
-    """The views in use, least recently asked for dropped beyond `limit` (sequences keep the ones they
-    hold)."""
+    """The views in use. At most `row_limit` rows are kept, in two generations: when the recent ones of all views
+    reach half of it, they become older and what was older goes, unless it was asked for meanwhile.
+
+    Beyond `limit` views the least recently asked for is dropped (sequences keep the ones they hold).
+    """
 
     def __init__(self, row_limit: int, limit: int = 256) -> None:
-        self._pool = RowPool(row_limit)
+        self._generation = row_limit // 2
+        self._recent = 0
         self._limit = limit
         self._views: OrderedDict[tuple[int, RowShape], RowView] = OrderedDict()
 
@@ -118,9 +114,17 @@ class RowViews:
         key = (id(model), shape)
         view = self._views.get(key)
         if view is None:
-            view = self._views[key] = RowView(model, shape, self._pool)
+            view = self._views[key] = RowView(model, shape, self)
             if len(self._views) > self._limit:
                 self._views.popitem(last=False)
         else:
             self._views.move_to_end(key)
         return view
+
+    def count_recent(self) -> None:
+        """Count one more recent row and turn the generations where it is time."""
+        self._recent += 1
+        if self._recent >= self._generation:
+            self._recent = 0
+            for view in self._views.values():
+                view.age()

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import heapq
 from bisect import insort
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from server_adapters.rehearsal.kvcache import BlockPool, extend_chain
@@ -87,10 +86,6 @@ class Scheduler:
     def num_waiting(self) -> int:
         """Requests that wait, preempted ones included."""
         return len(self._waiting)
-
-    def waiting(self) -> Iterator[SequenceState]:
-        """The waiting requests in no particular order."""
-        return (sequence for _, sequence in self._waiting)
 
     def add(self, sequence: SequenceState) -> None:
         """Queue a request."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from server_adapters.rehearsal.hardware import STEP_OVERHEAD_S, Roofline, log_normal_factor
 from server_adapters.rehearsal.rows import Row
 from server_adapters.rehearsal.scheduler import SequenceState, StepPlan
-from server_adapters.rehearsal.types import EngineConfig
+from server_adapters.rehearsal.types import EngineConfig, Switches
 
 _LOOKUP_STEP_S = 2.0e-5  # prompt lookup on the CPU: per step,
 _LOOKUP_REQUEST_S = 2.0e-6  # and per request in it
@@ -27,7 +27,9 @@ class StepClock:
         self._speed = config.speed
         self._random = random.Random(config.seed)
 
-    def times(self, plan: StepPlan, proposals: Sequence[Proposal], *, drafting: bool) -> tuple[float, float, float]:
+    def times(
+        self, plan: StepPlan, proposals: Sequence[Proposal], switches: Switches
+    ) -> tuple[float, float, float]:
         """Seconds of (drafting, target pass, whole step). The target verifies 1 + drafts tokens per
         decoding request and computes all prefill chunks in the same pass."""
         tokens = attended = context = drafters = longest = drafter_context = 0
@@ -48,10 +50,10 @@ class StepClock:
         attended += prefill_attended
         verify_s = self._roofline.forward_s(self._roofline.target, tokens + prefilled, attended, context)
         draft_s = 0.0
-        if drafting and self._speculation is not None:
+        if switches.speculation_enabled and self._speculation is not None:
             draft_s = self._draft_s(drafters, longest, drafter_context, prefilled, prefill_attended)
         normal = self._random.gauss(0.0, 1.0)
-        factor = log_normal_factor(self._sigma, normal) / self._speed
+        factor = log_normal_factor(self._sigma, normal) * switches.slowdown / self._speed
         return draft_s * factor, verify_s * factor, (draft_s + verify_s + STEP_OVERHEAD_S) * factor
 
     def _draft_s(self, drafters: int, longest: int, context: int, prefilled: int, prefill_attended: int) -> float:

@@ -5,8 +5,7 @@ tokens. Counting follows vLLM 0.32 (`Scheduler.update_from_output`, `make_spec_d
 
 from __future__ import annotations
 
-from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 SpecMethod = Literal["draft_model", "ngram"]
@@ -130,12 +129,13 @@ class Switches:
     `correction` False resamples a rejected position from p instead of the normalised max(0, p - q), which
     makes the output distribution wrong; `draft_bias` is the probability that a draft position is sampled
     from a shuffled draft distribution (drift: acceptance falls, outputs stay right); `stale_draft` drafts
-    without the last token."""
+    without the last token; `slowdown` multiplies the time of a step (a cold server)."""
 
     speculation_enabled: bool = True
     correction: bool = True
     draft_bias: float = 0.0
     stale_draft: bool = False
+    slowdown: float = 1.0
 
 
 @dataclass(slots=True)
@@ -249,7 +249,12 @@ class EngineCounters:
 
     def copy(self) -> EngineCounters:
         """An independent copy: what a scrape may see until the next delivery."""
-        return deepcopy(self)
+        return replace(
+            self,
+            num_accepted_tokens_per_pos=list(self.num_accepted_tokens_per_pos),
+            request_success=dict(self.request_success),
+            admission_rejections=dict(self.admission_rejections),
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -278,13 +278,13 @@ class Run:
         return self.summary().arms[arm].overall
 
 
-@pytest.fixture()
+@pytest.fixture
 def run() -> Run:
     """An empty run; `segment()` adds an arm and a measured second [0, 1]."""
     return Run()
 
 
-@pytest.fixture()
+@pytest.fixture(scope="session")
 def fresh() -> type[Run]:
     """For property tests, which need a new run an example."""
     return Run

@@ -1,6 +1,6 @@
 """Flags: what distorts acceptance, each from a hand-made run."""
 
-CHUNKS = [(0.1, 1), (0.14, 4)]
+CHUNKS = [(0.1, 1), (0.14, 4), (0.18, 4), (0.22, 4)]
 
 
 def codes(run) -> list[str]:
@@ -55,7 +55,7 @@ def test_counters_flat_while_tokens_flow(run) -> None:
     """D10: --disable-log-stats: an explicit diagnosis, not an acceptance of 0."""
     run.segment()
     run.request(CHUNKS)
-    run.counted(drafts=0, draft_tokens=0, accepted_tokens=0, accepted_at=[0, 0, 0, 0], generation_tokens=5)
+    run.counted(drafts=0, draft_tokens=0, accepted_tokens=0, accepted_at=[0, 0, 0, 0], generation_tokens=13)
     assert codes(run) == ["counters_flat"]
     assert run.overall().speculation.acceptance_rate.value is None
 
@@ -64,7 +64,7 @@ def test_flat_counters_against_statistics(run) -> None:
     """D18: the responses speculate, the counters do not move: another page is scraped."""
     run.segment()
     run.request(CHUNKS, **run.speculated([(3, 4)]))
-    run.counted(drafts=0, draft_tokens=0, accepted_tokens=0, accepted_at=[0, 0, 0, 0], generation_tokens=5)
+    run.counted(drafts=0, draft_tokens=0, accepted_tokens=0, accepted_at=[0, 0, 0, 0], generation_tokens=13)
     (flag,) = run.overall().speculation.flags
     assert "the responses tell of 4 drafted tokens" in flag
 

@@ -1,7 +1,8 @@
 """Latency and pace of hand-made streams: exact numbers."""
 
 import pytest
-from pytest import approx
+
+approx = pytest.approx
 
 FOUR = [(0.100, 4), (0.140, 4), (0.180, 4), (0.220, 4)]
 

@@ -17,7 +17,8 @@ def of(numbers: list[float], failures: int | None = None):
 
 
 @pytest.mark.parametrize(
-    ("n", "percent", "expected"), [(1, 50, 1), (2, 50, 1), (3, 50, 2), (100, 99, 99), (101, 99, 100), (20, 95, 19), (10, 5, 1)]
+    ("n", "percent", "expected"),
+    [(1, 50, 1), (2, 50, 1), (3, 50, 2), (100, 99, 99), (101, 99, 100), (20, 95, 19), (10, 5, 1)],
 )
 def test_rank_is_the_ceiling_in_integers(n: int, percent: int, expected: int) -> None:
     assert rank(n, percent) == expected
@@ -83,7 +84,11 @@ def test_weights_are_repetitions(pairs: list[tuple[int, int]]) -> None:
     pairs = sorted(pairs)
     repeated = of([float(v) for v, w in pairs for _ in range(w)])
     found = weighted(
-        np.array([float(v) for v, _ in pairs]), np.array([w for _, w in pairs]), per="request", source="client", reason=""
+        np.array([float(v) for v, _ in pairs]),
+        np.array([w for _, w in pairs]),
+        per="request",
+        source="client",
+        reason="",
     )
     assert (found.n, found.p50, found.p90, found.p95, found.p99, found.max) == (
         repeated.n, repeated.p50, repeated.p90, repeated.p95, repeated.p99, repeated.max,

@@ -1,8 +1,10 @@
 """Rollback: exact, interval, artefact."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pytest import approx
+
+approx = pytest.approx
 
 CHUNKS = [(0.1, 1), (0.14, 4)]
 
@@ -93,7 +95,9 @@ def test_zero_length_rounds_of_structured_output_widen_the_interval(run) -> None
 @settings(max_examples=40, deadline=None)
 @given(
     st.lists(
-        st.lists(st.integers(1, 4).flatmap(lambda d: st.tuples(st.integers(0, d), st.just(d))), min_size=1, max_size=12),
+        st.lists(
+            st.integers(1, 4).flatmap(lambda d: st.tuples(st.integers(0, d), st.just(d))), min_size=1, max_size=12
+        ),
         min_size=1,
         max_size=5,
     )

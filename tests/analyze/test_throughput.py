@@ -1,6 +1,8 @@
 """Tokens by arrival time, windows, wasted tokens, goodput."""
 
-from pytest import approx
+import pytest
+
+approx = pytest.approx
 
 
 def test_tokens_count_in_the_window_they_arrive_in(run) -> None:

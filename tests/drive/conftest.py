@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import ssl
 import struct
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -277,11 +278,11 @@ class PlayServer:
 
 @pytest.fixture
 async def play() -> AsyncIterator[Callable[..., Awaitable[PlayServer]]]:
-    """play(script) -> server; `script` is a list of steps or a function (number, request) -> list of steps"""
+    """play(script, tls=None) -> server; `script` is a list of steps or a function (number, request) -> list of steps"""
     running: list[asyncio.Server] = []
     tasks: set[asyncio.Task[None]] = set()
 
-    async def start(script: Script | Callable[[int, Got], Script]) -> PlayServer:
+    async def start(script: Script | Callable[[int, Got], Script], tls: ssl.SSLContext | None = None) -> PlayServer:
         server = PlayServer(script if callable(script) else lambda _n, _got: script)
 
         def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -289,9 +290,10 @@ async def play() -> AsyncIterator[Callable[..., Awaitable[PlayServer]]]:
             tasks.add(task)
             task.add_done_callback(tasks.discard)
 
-        listener = await asyncio.start_server(connected, "127.0.0.1", 0, backlog=1024)
+        listener = await asyncio.start_server(connected, "127.0.0.1", 0, backlog=1024, ssl=tls)
         running.append(listener)
-        server.url = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
+        scheme = "http" if tls is None else "https"
+        server.url = f"{scheme}://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
         return server
 
     yield start

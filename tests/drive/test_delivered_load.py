@@ -49,35 +49,38 @@ async def test_poisson_arrivals(play: Any, http: Any, driver: Make, plan_of: Mak
 async def test_uniform_arrivals_keep_their_times(
     play: Any, http: Any, driver: Make, plan_of: MakePlan, soon: Soon
 ) -> None:
-    """E6, E10: no drift: the last of 150 arrivals is as punctual as the first."""
-    plan = plan_of(arrival("uniform", 50, 3.0))
+    """E6, E10: no drift: the last of 80 arrivals is as punctual as the first."""
+    plan = plan_of(arrival("uniform", 20, 4.0))
     segment = measured(plan)
     server, start = await play(http.answer(1)), soon()
     await driver(server.url, plan).run(segment, start)
     late = arrived_s(server, start) - np.sort(segment.load.due_ns) / 1e9
     assert late.min() >= 0
-    assert np.median(late[-50:]) - np.median(late[:50]) < 0.05
-    assert len(late) == 150
+    assert np.median(late[-25:]) - np.median(late[:25]) < 0.05
+    assert len(late) == 80
 
 
 async def test_gamma_burstiness(play: Any, http: Any, driver: Make, plan_of: MakePlan, soon: Soon) -> None:
-    """E18: a shape of 0.25 has a coefficient of variation of 2: bursts, at the same mean rate."""
-    plan = plan_of(arrival("gamma", 30, 4.4, burstiness=0.25), seed=3)
+    """E18: a shape of 0.25 has a coefficient of variation of 2: the bursts of the plan arrive as bursts."""
+    plan = plan_of(arrival("gamma", 15, 4.5, burstiness=0.25), seed=3)
+    segment = measured(plan)
     server, start = await play(http.answer(1)), soon()
-    await driver(server.url, plan).run(measured(plan), start)
-    gaps = np.diff(arrived_s(server, start))
-    assert 1.5 < gaps.std() / gaps.mean() < 2.6
+    await driver(server.url, plan).run(segment, start)
+    gaps, planned = np.diff(arrived_s(server, start)), np.diff(segment.load.due_ns) / 1e9
+    asked = planned.std() / planned.mean()
+    assert asked > 1.4
+    assert abs(gaps.std() / gaps.mean() - asked) < 0.25 * asked
 
 
 async def test_ramp_is_linear_in_time(play: Any, http: Any, driver: Make, plan_of: MakePlan, soon: Soon) -> None:
     """The rate at half time is half: a quarter of the arrivals of a ramp from 0 came by then."""
-    plan = plan_of(arrival("uniform", {"start": 0, "end": 100}, 4.0))
+    plan = plan_of(arrival("uniform", {"start": 0, "end": 40}, 4.5))
     server, start = await play(http.answer(1)), soon()
     await driver(server.url, plan).run(measured(plan), start)
     at = arrived_s(server, start)
-    assert abs(len(at) - 200) <= 1
-    assert abs(np.count_nonzero(at < 2.0) / len(at) - 0.25) < 0.02
-    assert abs(np.count_nonzero((at > 1.5) & (at < 2.5)) - 50) <= 3
+    assert abs(len(at) - 90) <= 1
+    assert abs(np.count_nonzero(at < 2.25) / len(at) - 0.25) < 0.04
+    assert abs(np.count_nonzero((at > 1.75) & (at < 2.75)) - 20) <= 3
 
 
 def level_at(server: Any, ns: float) -> int:
@@ -87,7 +90,7 @@ def level_at(server: Any, ns: float) -> int:
 async def test_concurrency_plateau(play: Any, http: Any, driver: Make, plan_of: MakePlan, soon: Soon) -> None:
     """E1, E13: never more than C at the server, and a time-mean of at least 0.98 C."""
     plan = plan_of([{"kind": "concurrency", "concurrency": 4, "duration_s": 4.0}])
-    server = await play(http.answer(tokens=4, first_s=0.2, gap_s=0.1))
+    server = await play(http.answer(tokens=2, first_s=0.9, gap_s=0.95))
     result = await driver(server.url, plan).run(measured(plan), soon())
     assert max(got.live for got in server.got) == 4
     begin, end = result.full_ns, result.load_end_ns

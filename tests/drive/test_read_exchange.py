@@ -537,3 +537,20 @@ def _keep_tools(read: Read, wire: Any) -> None:
 
 def _tools() -> tuple[Read, Any]:
     return _TOOLS[0], _TOOLS[1]
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    body=st.one_of(st.binary(max_size=200), st.text(alphabet="data: {}[]\n\r\\", max_size=60).map(str.encode)),
+    status=st.sampled_from([200, 204, 301, 404, 500]),
+    stream=st.booleans(),
+    complete=st.booleans(),
+)
+def test_any_bytes_end_in_one_outcome(body: bytes, status: int, stream: bool, complete: bool) -> None:
+    """C11: whatever a server sends is judged, as the server's doing, and never as a success."""
+    read, _ = _tools()
+    failure = {} if complete else {"failure": Outcome.TRUNCATED, "failure_detail": "reset: x"}
+    attempt = read([(30, body)], stream=stream, status=status, complete=complete, **failure)
+    assert attempt.outcome not in (Outcome.OK, Outcome.CLIENT_FAULT)
+    assert attempt.error_class
+    assert attempt.warnings != ("client_bug",)

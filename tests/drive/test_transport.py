@@ -6,7 +6,9 @@ import asyncio
 import os
 import resource
 import socket
+import ssl
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -338,3 +340,36 @@ async def test_failed_tls_is_no_connection(transport: Make) -> None:
         port = listener.sockets[0].getsockname()[1]
         exchange = await send(transport(), f"https://127.0.0.1:{port}")
     assert (exchange.failure, code(exchange), exchange.sent_ns) == (Outcome.REFUSED, "tls", None)
+
+
+@pytest.fixture
+def certificate() -> Path:
+    """A self-signed certificate with its key, for 127.0.0.1 only: a test's own, worth nothing."""
+    return Path(__file__).parent / "data" / "localhost.pem"
+
+
+async def test_tls(play: Any, http: Any, certificate: Path) -> None:
+    """C20: the handshake is part of connection set-up, not of the request; a reused connection has none."""
+    server_side = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server_side.load_cert_chain(certificate)
+    server = await play(http.answer(), server_side)
+    deadlines = Deadlines(2_000 * MS, None, None, None)
+    trusting = make_transport(deadlines, None, ssl.create_default_context(cafile=str(certificate)))
+    first, second = await send(trusting, server.url), await send(trusting, server.url)
+    await trusting.aclose()
+    assert first.complete
+    assert second.complete
+    assert first.connect_ns is not None
+    assert second.connect_ns is None
+    assert first.sent_ns is not None
+    assert first.sent_ns < first.piece_ns[0]
+    assert server.connections == 1
+
+
+async def test_unknown_certificate_is_refused(play: Any, http: Any, transport: Make, certificate: Path) -> None:
+    """Verification is on by default."""
+    server_side = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server_side.load_cert_chain(certificate)
+    server = await play(http.answer(), server_side)
+    exchange = await send(transport(), server.url)
+    assert (exchange.failure, code(exchange), len(server.got)) == (Outcome.REFUSED, "tls", 0)

@@ -273,11 +273,13 @@ def test_a_full_queue_rejects(models: Models) -> None:
         engine.submit(EngineRequest("c", _prompt(models, 5)), 0.0)
     assert engine.counters.admission_rejections == {"max_num_queued_reqs": 1, "max_num_queued_tokens": 0}
     by_tokens = Engine(EngineConfig(max_num_queued_tokens=12), models)
-    by_tokens.submit(EngineRequest("a", _prompt(models, 8)), 0.0)
+    by_tokens.submit(EngineRequest("a", _prompt(models, 8), SamplingParams(max_tokens=5, ignore_eos=True)), 0.0)
+    by_tokens.submit(EngineRequest("b", _prompt(models, 5)), 0.0)
     with pytest.raises(QueueFullError, match="max_num_queued_tokens"):
-        by_tokens.submit(EngineRequest("b", _prompt(models, 5)), 0.0)
+        by_tokens.submit(EngineRequest("refused", _prompt(models, 1)), 0.0)
+    by_tokens.step(0.0)
     by_tokens.submit(EngineRequest("c", _prompt(models, 4)), 0.0)
-    assert {o.request_id for o in _run(by_tokens)[1]} == {"a", "c"}
+    assert {o.request_id for o in _run(by_tokens)[1]} == {"a", "b", "c"}
 
 
 @pytest.mark.parametrize(

@@ -26,9 +26,9 @@ def test_bigram_by_hand() -> None:
     symbols = BreakSymbols.for_tokens([], text, 4)
     model = NGramModel(text, symbols, np.full(4, 0.25), order=2, discount=0.5, min_count=1)
     unigram_2 = 0.5 / 4 + 3 * 0.5 / 4 * 0.25
-    assert model.probs(model.root)[2] == pytest.approx(unigram_2)
-    assert model.probs(model.advance(model.root, 1))[2] == pytest.approx(0.5 / 2 + 2 * 0.5 / 2 * unigram_2)
-    assert model.advance(model.root, 3) is model.root, "3 was never followed by anything"
+    assert model.probs(model.begin())[2] == pytest.approx(unigram_2)
+    assert model.probs(model.advance(model.begin(), 1))[2] == pytest.approx(0.5 / 2 + 2 * 0.5 / 2 * unigram_2)
+    assert model.advance(model.begin(), 3) is model.begin(), "3 was never followed by anything"
 
 
 @pytest.mark.parametrize("task_type", TASK_TYPES)

@@ -201,7 +201,7 @@ def _cut_somewhere(models: Models, task_type: TaskType, number: int) -> Case:
         DRAFT,
         SpeculationConfig(num_speculative_tokens=7),
         LOOKUP,
-        SpeculationConfig(schedule=((1, 2, 4), (3, 5, 2), (6, 99, 0))),
+        SpeculationConfig(schedule=((1, 5, 4), (6, 7, 0), (8, 99, 2))),
     ],
     ids=["draft-4", "draft-7", "ngram", "schedule"],
 )

@@ -1,0 +1,211 @@
+"""Requests of the OpenAI API with vLLM's additions, and what they mean for the engine. Unknown fields are ignored,
+as vLLM does; fields that would change the output and that the engine does not have are refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from server_adapters.rehearsal.errors import ApiError, not_supported
+from server_adapters.rehearsal.types import SamplingParams
+
+_MAX_LOGPROBS = 20
+_INT64 = 2**63
+
+
+class StreamOptions(BaseModel):
+    """Which usage a stream carries."""
+
+    include_usage: bool | None = False
+    continuous_usage_stats: bool | None = False
+
+
+class Asked(BaseModel):
+    """Fields of both endpoints."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    model: str | None = None
+    max_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    n: int | None = 1
+    best_of: int | None = None
+    seed: int | None = Field(None, ge=-_INT64, lt=_INT64)
+    stop: str | list[str] | None = None
+    stop_token_ids: list[int] | None = None
+    min_tokens: int = 0
+    ignore_eos: bool = False
+    stream: bool | None = False
+    stream_options: StreamOptions | None = None
+    stream_interval: int | None = Field(None, ge=1)
+    logit_bias: dict[str, float] | None = None
+    presence_penalty: float | None = 0.0
+    frequency_penalty: float | None = 0.0
+    repetition_penalty: float | None = 1.0
+    response_format: dict[str, Any] | None = None
+    structured_outputs: dict[str, Any] | None = None
+    guided_json: str | dict[str, Any] | None = None
+    use_beam_search: bool = False
+    cache_salt: str | None = Field(None, min_length=1)
+    priority: int = 0
+    return_token_ids: bool | None = None
+
+    @property
+    def include_usage(self) -> bool:
+        """Whether a stream ends with usage."""
+        return bool(self.stream_options and self.stream_options.include_usage)
+
+    @property
+    def continuous_usage(self) -> bool:
+        """Whether every chunk of a stream carries usage."""
+        return self.include_usage and bool(self.stream_options and self.stream_options.continuous_usage_stats)
+
+    def refuse_unsupported(self, *, speculating: bool) -> None:
+        """Raise ApiError (400) for what the engine cannot do, or vLLM refuses."""
+        if self.stream_options is not None and not self.stream:
+            raise ApiError("Stream options can only be defined when `stream=True`.", param="stream_options")
+        if self.n is not None and self.n != 1:
+            if self.n < 1:
+                raise ApiError(f"n must be at least 1, got {self.n}. (parameter=n, value={self.n})", param="n")
+            raise not_supported(f"n = {self.n}", "n")
+        if speculating and (self.min_p or self.logit_bias):
+            raise ApiError(
+                "The min_p and logit_bias sampling parameters are not yet supported with speculative decoding."
+            )
+        neutral = {
+            "min_p": not self.min_p,
+            "logit_bias": not self.logit_bias,
+            "presence_penalty": not self.presence_penalty,
+            "frequency_penalty": not self.frequency_penalty,
+            "repetition_penalty": self.repetition_penalty in (None, 1.0),
+            "best_of": self.best_of in (None, 1),
+            "use_beam_search": not self.use_beam_search,
+            "structured_outputs": not self.structured_outputs,
+            "guided_json": not self.guided_json,
+            "response_format": (self.response_format or {}).get("type", "text") == "text",
+        }
+        for param, is_neutral in neutral.items():
+            if not is_neutral:
+                raise not_supported(param, param)
+
+    def sampling(self, max_tokens: int) -> SamplingParams:
+        """Sampling of the engine. ApiError for values outside their range is the engine's to raise."""
+        stop = (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ())
+        return SamplingParams(
+            temperature=1.0 if self.temperature is None else self.temperature,
+            top_p=1.0 if self.top_p is None else self.top_p,
+            top_k=self.top_k or 0,
+            seed=self.seed,
+            max_tokens=max_tokens,
+            min_tokens=self.min_tokens,
+            ignore_eos=self.ignore_eos,
+            stop=stop,
+            stop_token_ids=tuple(self.stop_token_ids or ()),
+        )
+
+
+class CompletionAsked(Asked):
+    """POST /v1/completions."""
+
+    prompt: str | list[str] | list[int] | list[list[int]] | None = None
+    logprobs: int | None = None
+    echo: bool | None = False
+    suffix: str | None = None
+
+    def refuse_unsupported(self, *, speculating: bool) -> None:
+        super().refuse_unsupported(speculating=speculating)
+        _refuse_logprobs(self.logprobs, "logprobs")
+        if self.echo:
+            raise not_supported("echo", "echo")
+        if self.suffix:
+            raise ApiError("suffix is not currently supported", param="suffix")
+
+    def only_prompt(self) -> str | list[int]:
+        """The prompt. ApiError where there is none, or more than one."""
+        prompt = self.prompt
+        if not prompt:
+            raise ApiError("Either prompt or prompt_embeds must be provided and non-empty.", param="prompt")
+        if isinstance(prompt, str):
+            return prompt
+        first = prompt[0]
+        if isinstance(first, int):
+            return [i for i in prompt if isinstance(i, int)]
+        if len(prompt) > 1:
+            raise not_supported("more than one prompt in a request", "prompt")
+        if not first:
+            raise ApiError("The prompt must not be empty.", param="prompt")
+        return first
+
+
+class Message(BaseModel):
+    """One message of a chat; text only."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    role: str
+    content: str | list[dict[str, Any]] | None = None
+
+    def text(self) -> str:
+        """The text of all parts. ApiError for parts that are no text."""
+        if not isinstance(self.content, list):
+            return self.content or ""
+        texts = [part.get("text") for part in self.content]
+        if not all(isinstance(text, str) for text in texts):
+            raise not_supported("content that is not text", "messages")
+        return "".join(text for text in texts if isinstance(text, str))
+
+
+class ChatAsked(Asked):
+    """POST /v1/chat/completions."""
+
+    messages: list[Message]
+    max_completion_tokens: int | None = None
+    logprobs: bool | None = False
+    top_logprobs: int | None = 0
+    tools: list[dict[str, Any]] | None = None
+
+    def refuse_unsupported(self, *, speculating: bool) -> None:
+        super().refuse_unsupported(speculating=speculating)
+        if not self.messages:
+            raise ApiError("messages must not be empty", param="messages")
+        _refuse_logprobs(self.top_logprobs or None, "top_logprobs")
+        if self.logprobs:
+            raise not_supported("logprobs", "logprobs")
+        if self.tools:
+            raise not_supported("tools", "tools")
+
+
+class TokenizeAsked(BaseModel):
+    """POST /tokenize: `prompt` or `messages`."""
+
+    model: str | None = None
+    prompt: str | None = None
+    messages: list[Message] | None = None
+    return_token_strs: bool | None = False
+
+
+class DetokenizeAsked(BaseModel):
+    """POST /detokenize."""
+
+    model: str | None = None
+    tokens: list[int]
+
+
+class SpeculationAsked(BaseModel):
+    """POST /rehearsal/speculation."""
+
+    enabled: bool
+
+
+def _refuse_logprobs(asked: int | None, param: str) -> None:
+    if asked is None:
+        return
+    if not -1 <= asked <= _MAX_LOGPROBS:
+        raise ApiError(
+            f"Requested sample logprobs of {asked}, which is greater than max allowed: {_MAX_LOGPROBS}", param=param
+        )
+    raise not_supported(param, param)

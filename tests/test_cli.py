@@ -1,0 +1,152 @@
+"""Bad input on the command line: a clear message, the exit code of docs/cli.md, nothing sent, nothing left behind."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def specload(*args: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200"}
+    command = [sys.executable, "-m", "loadgen", *map(str, args)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=cwd, env=environment)
+
+
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port: int = s.getsockname()[1]
+    return port
+
+
+def write(folder: Path, **changes: Any) -> Path:
+    content: dict[str, Any] = {
+        "version": 1,
+        "name": "bad",
+        "environment": "disposable",
+        "arms": {"baseline": {"url": f"http://127.0.0.1:{free_port()}"}},
+        "workload": {
+            "tasks": [
+                {
+                    "task_type": "code",
+                    "input_len": {"kind": "fixed", "value": 64},
+                    "output_len": {"kind": "fixed", "value": 16},
+                }
+            ]
+        },
+        "load": [{"kind": "concurrency", "concurrency": 1, "cases": 2}],
+    }
+    file = folder / "bad.yaml"
+    file.write_text(yaml.safe_dump({**content, **changes}, sort_keys=False))
+    return file
+
+
+def test_version_and_help() -> None:
+    assert specload("--version").stdout.strip()
+    done = specload("--help")
+    assert done.returncode == 0
+    assert "report" in done.stdout
+
+
+def test_unreachable_target_is_exit_3_and_leaves_no_run(tmp_path: Path) -> None:
+    """E26: a connect failure is said at once, with the arm's name."""
+    done = specload("run", write(tmp_path), "--out", tmp_path / "runs")
+    assert done.returncode == 3
+    assert "baseline" in done.stderr
+    assert not list((tmp_path / "runs").iterdir())
+
+
+def test_unwritable_output_is_exit_2_before_any_load(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    done = specload("run", write(tmp_path), "--out", tmp_path / "file" / "runs")
+    assert done.returncode == 2
+    assert "--out" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"lod": []}, ["lod", "load"]),
+        ({"load": [{"kind": "concurrency", "concurrency": 0, "cases": 2}]}, ["load.0.concurrency"]),
+        ({"load": [{"kind": "concurrency", "concurrency": 2}]}, ["duration_s", "cases"]),
+        ({"sampling": {"temperature": -1}}, ["sampling.temperature"]),
+    ],
+)
+def test_scenario_errors_name_file_line_and_key(tmp_path: Path, changes: dict[str, Any], words: list[str]) -> None:
+    done = specload("check", write(tmp_path, **changes), "--offline")
+    assert done.returncode == 2
+    assert "bad.yaml:" in done.stderr
+    assert all(word in done.stderr for word in words), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("workload.tasks.0.weight", "0"),
+        ("workload.tasks.0.input_len", "{kind: fixed, value: 0}"),
+        ("workload.tasks.0.output_len", "{kind: uniform, low: 9, high: 3}"),
+        ("workload.tasks.0.output_len.value", "-4"),
+    ],
+)
+def test_zero_weights_and_impossible_lengths(tmp_path: Path, key: str, value: str) -> None:
+    done = specload("check", write(tmp_path), "--offline", "--set", f"{key}={value}")
+    assert done.returncode == 2
+    assert key.split(".")[-1] in done.stderr
+    assert "--set" in done.stderr or "bad.yaml:" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("run", "SCENARIO", "--arm", "baseline"),
+        ("run", "SCENARIO", "--shard", "4/4"),
+        ("run", "SCENARIO", "--no-such-option"),
+        ("check", "missing.yaml"),
+        ("report", "no-such-run"),
+        ("export", "no-such-run", "--to", "jsonl"),
+        ("schema", "nonsense"),
+        ("init", "not a url"),
+    ],
+)
+def test_usage_errors(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    scenario = write(tmp_path)
+    done = specload(*(str(scenario) if a == "SCENARIO" else a for a in arguments), cwd=tmp_path)
+    assert done.returncode == (3 if arguments[0] == "init" else 2), done.stderr
+    assert done.stderr.strip()
+    assert "Traceback" not in done.stderr
+
+
+def test_a_plan_beyond_the_caps_of_production_is_refused(tmp_path: Path) -> None:
+    load = [{"kind": "concurrency", "concurrency": 4, "cases": 5000}]
+    done = specload("check", write(tmp_path, load=load, environment="production"), "--offline")
+    assert done.returncode == 2
+    assert "max_requests" in done.stderr
+    assert "production" in done.stderr
+
+
+def test_check_draws_the_load_and_counts_it(tmp_path: Path) -> None:
+    done = specload("check", write(tmp_path), "--offline", "--json")
+    found = json.loads(done.stdout)
+    assert found["totals"]["requests"] == 2 + 3  # two measured, three of warm-up
+    assert found["stages"][0]["unit"] == "users"
+    assert set(found["stages"][0]["values"]) == {1.0}
+
+
+@pytest.mark.parametrize("what", ["scenario", "record", "summary"])
+def test_schemas_are_json_schema(what: str) -> None:
+    from jsonschema import Draft202012Validator
+
+    Draft202012Validator.check_schema(json.loads(specload("schema", what).stdout))
+
+
+def test_runs_of_an_empty_folder(tmp_path: Path) -> None:
+    assert specload("runs", "--out", tmp_path).returncode == 0
+    assert json.loads(specload("runs", "--out", tmp_path, "--json").stdout) == []
