@@ -65,7 +65,7 @@ def measure(arguments: argparse.Namespace) -> list[Row]:
     )
     rows: list[Row] = []
     for level in arguments.levels:
-        per_task = -(-max(40, 6 * level) // len(TASK_TYPES))
+        per_task = -(-max(200, 6 * level) // len(TASK_TYPES))
         cases = tuple(corpus_cases(models, dict.fromkeys(TASK_TYPES, per_task), sampling, arguments.seed))
         plan = SimulationPlan({"off": off, "on": on}, (Stage(cases, concurrency=level),))
         run = simulate(plan, arguments.seed, models)

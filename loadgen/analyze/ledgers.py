@@ -14,16 +14,17 @@ from loadgen.drive import UNKNOWN_TOKENS
 
 @dataclass(frozen=True)
 class Samples:
-    """Values in ascending order, each with its weight and its row: sorted once, selected for every group."""
+    """Values in ascending order, each with its row and weight (None: all 1). Sorted once, selected for every
+    group: a selection of sorted values is sorted."""
 
     values: Floats
-    weights: Ints
+    weights: Ints | None
     row: NDArray[np.int32]
 
-    def of(self, chosen: Bools) -> tuple[Floats, Ints]:
+    def of(self, chosen: Bools) -> tuple[Floats, Ints | None]:
         """(values, weights) of the rows chosen, still in order."""
         at = np.flatnonzero(chosen[self.row])
-        return self.values[at], self.weights[at]
+        return self.values[at], None if self.weights is None else self.weights[at]
 
 
 @dataclass(frozen=True)
@@ -112,15 +113,15 @@ def _arrivals(row: Ints, opens: Bools, at_ns: Ints, known: Ints, unknown: Ints, 
     counted = ~uncounted & (tokens > 0)
     weights = tokens[counted]
     return Arrivals(
-        gap_s=_sorted(gap_s, np.ones(len(gap_s), np.int64), owner),
+        gap_s=_sorted(gap_s, None, owner),
         token_latency_s=_sorted(gap_s[counted] / weights, weights, owner[counted]),
         uncounted=np.bincount(owner[uncounted], minlength=rows),
     )
 
 
-def _sorted(values: Floats, weights: Ints, row: Ints) -> Samples:
+def _sorted(values: Floats, weights: Ints | None, row: Ints) -> Samples:
     order = np.argsort(values)
-    return Samples(values[order], weights[order], row[order].astype(np.int32))
+    return Samples(values[order], None if weights is None else weights[order], row[order].astype(np.int32))
 
 
 def _largest(offsets: Ints, known: Ints, rows: int) -> Ints:

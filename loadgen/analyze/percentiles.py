@@ -36,28 +36,23 @@ def distribution(
     `failures`: requests that count as +∞ in the second view; None = the number has no such view.
     """
     ordered = np.sort(values)
-    n = len(ordered)
-    second = None if failures is None else _all_sent(ordered, failures)
-    if n == 0:
-        return D(n=0, unit=unit, per=per, source=source, reason=reason, all_sent=second)
-    found = {name: nearest_rank(ordered, p) for name, p in PERCENT.items() if n >= SMALLEST_N[name]}
-    return D(
-        n=n, unit=unit, per=per, source=source, mean=float(ordered.mean()), max=float(ordered[-1]),
-        reasons=_too_few(n), all_sent=second, **found,
-    )  # fmt: skip
+    found = weighted(ordered, None, per=per, source=source, reason=reason, unit=unit)
+    return found if failures is None else found.model_copy(update={"all_sent": _all_sent(ordered, failures)})
 
 
-def weighted(ordered: Floats, weights: Ints, *, per: str, source: str, reason: str, unit: str = "s") -> D:
-    """As if every value stood there `weight` times; n = Σ weights. `ordered` ascending, weights ≥ 0."""
-    upto = np.cumsum(weights)
-    n = int(upto[-1]) if len(upto) else 0
+def weighted(ordered: Floats, weights: Ints | None, *, per: str, source: str, reason: str, unit: str = "s") -> D:
+    """As if every value stood there `weight` times; n = Σ weights. `ordered` ascending, weights ≥ 0, None: all 1."""
+    upto = None if weights is None else np.cumsum(weights)
+    n = len(ordered) if upto is None else int(upto[-1]) if len(upto) else 0
     if n == 0:
         return D(n=0, unit=unit, per=per, source=source, reason=reason)
-    found = {
-        name: float(ordered[np.searchsorted(upto, rank(n, p))]) for name, p in PERCENT.items() if n >= SMALLEST_N[name]
-    }
-    mean, largest = float(np.dot(ordered, weights) / n), float(ordered[np.searchsorted(upto, n)])
-    return D(n=n, unit=unit, per=per, source=source, mean=mean, max=largest, reasons=_too_few(n), **found)
+
+    def sample(of_rank: int) -> float:
+        return float(ordered[of_rank - 1 if upto is None else np.searchsorted(upto, of_rank)])
+
+    found = {name: sample(rank(n, p)) for name, p in PERCENT.items() if n >= SMALLEST_N[name]}
+    mean = float(ordered.mean() if weights is None else np.dot(ordered, weights) / n)
+    return D(n=n, unit=unit, per=per, source=source, mean=mean, max=sample(n), reasons=_too_few(n), **found)
 
 
 def _too_few(n: int) -> dict[str, str]:

@@ -30,5 +30,6 @@ def why_not(frame: Frame, rows: Ints) -> str | None:
 
 def _repeated(frame: Frame, rows: Ints) -> int:
     """Requests beyond the first of a prompt in the same repeat and stage."""
-    keys = np.stack([frame.repeat_idx[rows], frame.stage_index[rows], frame.case_no[rows]])
-    return len(rows) - int(np.unique(keys, axis=1).shape[1])
+    stages, cases = frame.stage_index.max() + 1, frame.case_no.max() + 1
+    asked = (frame.repeat_idx[rows] * stages + frame.stage_index[rows]) * cases + frame.case_no[rows]
+    return len(rows) - len(np.unique(asked))

@@ -130,9 +130,7 @@ class CaseTable:
             self._fill(columns, index, rows, lengths[:, rows], where)
         return columns
 
-    def _fill(
-        self, columns: Columns, index: int, rows: Ints, u: Floats, where: tuple[int, PhaseName, int]
-    ) -> None:
+    def _fill(self, columns: Columns, index: int, rows: Ints, u: Floats, where: tuple[int, PhaseName, int]) -> None:
         task, sampling = self._tasks[index], self._sampling[index]
         input_len, output_len = _lengths(task, u)
         if sampling.seed is not None:

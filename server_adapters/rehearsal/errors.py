@@ -11,6 +11,7 @@ from fastapi.exceptions import RequestValidationError
 
 _SHOWN_CHARS = 200
 _SHOWN_ERRORS = 10
+_BRANCHES = frozenset({"str", "int", "float", "bool"})  # what pydantic calls the members of a union
 
 
 class ApiError(Exception):
@@ -81,7 +82,8 @@ async def on_validation_error(request: Request, error: Exception) -> Response:
 
 def _path(location: tuple[Any, ...]) -> str:
     """Dotted path of a field, without the names of union branches."""
-    return ".".join(str(part) for part in location if isinstance(part, int) or str(part).isidentifier())
+    parts = (part for part in location if isinstance(part, int) or (part.isidentifier() and part not in _BRANCHES))
+    return ".".join(map(str, parts))
 
 
 def _described(error: Mapping[str, Any]) -> str:

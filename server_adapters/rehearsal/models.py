@@ -1,8 +1,11 @@
 """The language models of the rehearsal engine: a target and a weaker draft per task, one tokenizer, one gate.
 
-Both are n-gram models of the same text; the draft has a lower order and saw a part of it. The gate
-recognises the task of a prompt (naive Bayes over the prompts of the text) and picks the models, as a router
-of experts would."""
+Both are n-gram models of the same text; the draft has a lower order and saw a part of it. The gate recognises the task
+of a prompt and picks the models, as a router of experts would. Both also follow the topic of the prompt: its rarest
+word that answers take up.
+
+The constants below were chosen so that answers are mostly well-formed and rows are few; acceptance follows.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from functools import lru_cache
 import numpy as np
 
 from server_adapters.rehearsal.corpus import TASK_TYPES, Document, documents
+from server_adapters.rehearsal.gate import Gate
 from server_adapters.rehearsal.ngram import BreakSymbols, Floats, NGramModel, Node, TrainingText
 from server_adapters.rehearsal.rows import RowViews
 from server_adapters.rehearsal.tokenizer import Tokenizer
@@ -27,7 +31,6 @@ _TARGET_TOPIC_REACH, _DRAFT_TOPIC_REACH = 3, 2
 _TARGET_TOPIC_MIN_COUNT, _DRAFT_TOPIC_MIN_COUNT = 8, 4
 _TARGET_NOVELTY, _DRAFT_NOVELTY = 0.1, 0.15
 _TOPIC_MIN, _TOPIC_MAX = 5, 0.6  # a topic word is in at least 5 prompts and in less than 60 %
-_CUE_SMOOTHING = 0.5
 _ROW_LIMIT = 8000
 _SEPARATOR = "\n\n"
 
@@ -71,7 +74,7 @@ class Models:
                 topic_reach=_DRAFT_TOPIC_REACH,
                 topic_min_count=_DRAFT_TOPIC_MIN_COUNT,
             )
-        self._cues = self._learn_cues(texts)
+        self._gate = Gate({task: [prompt for prompt, _ in docs[:200]] for task, docs in texts.items()})
         self.views = RowViews(_ROW_LIMIT)
 
     def classify(self, prompt_token_ids: Sequence[int]) -> TaskType:
@@ -79,7 +82,7 @@ class Models:
         ids = list(prompt_token_ids)
         if self.tokenizer.user_id in ids:
             ids = ids[len(ids) - ids[::-1].index(self.tokenizer.user_id) :]
-        return TASK_TYPES[int(self._cues[:, ids].sum(axis=1).argmax())] if ids else TASK_TYPES[0]
+        return self._gate.task_type(self.tokenizer.decode(ids))
 
     def start(self, task_type: TaskType, prompt_token_ids: Sequence[int]) -> tuple[Node, Node]:
         """Nodes of target and draft at the end of a prompt; one that ends in nothing known counts as finished."""
@@ -147,17 +150,6 @@ class Models:
         return TrainingText(
             np.array(tokens), np.array(counted, dtype=np.bool_), np.array(depth), np.array(breaks), np.array(topics)
         )
-
-    def _learn_cues(self, texts: dict[TaskType, list[Document]]) -> Floats:
-        """log p(token | task) of the prompts, tasks by tokens; tokens of no prompt are neutral."""
-        counts = np.zeros((len(TASK_TYPES), self.tokenizer.vocab_size))
-        for row, task in zip(counts, TASK_TYPES, strict=True):
-            for prompt, _ in texts[task]:
-                np.add.at(row, self.tokenizer.encode(prompt), 1.0)
-        smoothed = counts / counts.sum(axis=1, keepdims=True) * 1000.0 + _CUE_SMOOTHING
-        logs: Floats = np.log(smoothed / smoothed.sum(axis=0))
-        logs[:, counts.sum(axis=0) == 0] = 0.0
-        return logs
 
 
 def _base(texts: list[TrainingText], vocab_size: int) -> Floats:

@@ -20,6 +20,7 @@ _SYMBOL_BITS = 12
 _SYMBOL_MASK = (1 << _SYMBOL_BITS) - 1
 _NOTHING_NEW = -1
 MAX_ORDER = 5  # a packed context and its successor fill 60 of 64 bits at order 5
+_MAX_NODES = 40_000  # per model; then they are built again as they are met
 _MAX_KEPT_STEPS = 64  # per node; rarer steps are searched again, so that memory stays bounded
 
 
@@ -165,6 +166,9 @@ class NGramModel:
             context = context[1:]
         node = self._nodes.get((topic, context))
         if node is None:
+            if len(self._nodes) >= _MAX_NODES:
+                self._nodes.clear()
+                self._distributions.clear()
             levels = self._levels_of(topic, context)
             node = Node(topic, context, levels, self._distributions.get(levels))
             self._distributions.setdefault(levels, node)

@@ -143,7 +143,7 @@ class Runner:
         self.created_s = time.time()
         self.histograms = EngineHistograms(engine.config.max_model_len)
         self.speculation_enabled = True
-        self.truths: deque[dict[str, Any]] = deque(maxlen=max_truths)
+        self._truths: deque[tuple[dict[str, Any], Stream]] = deque(maxlen=max_truths)
         self._streams: dict[str, Stream] = {}
         self._numbers = 0
         self._visible: EngineCounters | None = None
@@ -190,10 +190,13 @@ class Runner:
         return stream
 
     def abort(self, stream: Stream) -> None:
-        """End a request whose client has gone; nothing where it has ended."""
-        output = self.engine.abort(stream.request.request_id, time.monotonic())
-        if self._streams.pop(stream.request.request_id, None) is None or output is None:
+        """End a request whose client has gone; nothing where it has ended, or ends with the step under way."""
+        if stream.ended:
             return
+        output = self.engine.abort(stream.request.request_id, time.monotonic())
+        if output is None:
+            return
+        self._streams.pop(stream.request.request_id, None)
         stream.push(output, time.monotonic())
         self._keep_truth(stream, output)
 
@@ -213,12 +216,21 @@ class Runner:
         self.created_s = time.time()
 
     def kill(self, message: str) -> None:
-        """The engine is dead from now on: every running stream ends with an error."""
+        """The engine is dead: every running stream ends with an error, nothing new is taken."""
         self.dead = message
+        self._visible = None
+        if self._task is not None and self._task is not asyncio.current_task():
+            self._task.cancel()
         for stream in list(self._streams.values()):
             self.engine.abort(stream.request.request_id, time.monotonic())
             stream.fail(message)
         self._streams.clear()
+
+    def revive(self) -> None:
+        """A new engine process took over: it serves again, counters at zero."""
+        self.dead = None
+        self.reset_counters()
+        self.start()
 
     async def _run(self) -> None:
         try:
@@ -251,9 +263,11 @@ class Runner:
         await asyncio.sleep(0)  # readers write before the next step begins
 
     async def _until(self, due_s: float) -> None:
-        """Sleep to `due_s`, in pieces, since timers may ring early by less than a millisecond."""
-        while (left_s := due_s - time.monotonic()) > 0:
+        """Sleep to `due_s`. A timer may ring early by less than its resolution of a millisecond: then sleep again."""
+        left_s = due_s - time.monotonic()
+        if left_s > 0:
             await asyncio.sleep(left_s)
+            await self._until(due_s)
 
     def _deliver(self, result: StepResult) -> None:
         self._visible = None
@@ -286,6 +300,10 @@ class Runner:
         stream.last_token_s = due_s
         return tokens
 
+    def shown_truths(self) -> list[dict[str, Any]]:
+        """What is known of the last finished requests, oldest first, for JSON."""
+        return [{**truth, "max_lag_s": stream.max_lag_s} for truth, stream in self._truths]
+
     def _keep_truth(self, stream: Stream, output: RequestOutput) -> None:
         """Times are CLOCK_MONOTONIC seconds, the same clock for all processes of a machine."""
         spec, times = output.spec, output.times
@@ -308,6 +326,5 @@ class Runner:
             "verify_time_s": stream.verify_time_s,
             "per_step_accepted": spec.per_step_accepted if spec else None,
             "per_step_drafted": spec.per_step_drafted if spec else None,
-            "stream": stream,
         }
-        self.truths.append(truth)
+        self._truths.append((truth, stream))

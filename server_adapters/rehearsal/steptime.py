@@ -27,9 +27,7 @@ class StepClock:
         self._speed = config.speed
         self._random = random.Random(config.seed)
 
-    def times(
-        self, plan: StepPlan, proposals: Sequence[Proposal], switches: Switches
-    ) -> tuple[float, float, float]:
+    def times(self, plan: StepPlan, proposals: Sequence[Proposal], switches: Switches) -> tuple[float, float, float]:
         """Seconds of (drafting, target pass, whole step). The target verifies 1 + drafts tokens per
         decoding request and computes all prefill chunks in the same pass."""
         tokens = attended = context = drafters = longest = drafter_context = 0

@@ -71,7 +71,7 @@ class SpeculationConfig:
 
     `schedule` ranges are inclusive; a batch size in no range takes the k of the last range before it, or
     `num_speculative_tokens` where there is none. `prompt_lookup_min/max`: n-gram sizes the ngram proposer
-    matches. `draft_max_model_len`: beyond it the drafter emits token 0, as vLLM's does, which is still
+    matches. `draft_max_model_len`: beyond it the drafter repeats one token that is never right; it is still
     drafted and counted."""
 
     method: SpecMethod = "draft_model"

@@ -52,13 +52,13 @@ def test_a_killed_run_ends_at_its_last_record(run) -> None:
     run.state = "running"
     run.segment(full=None, load_end=None, end=None, concurrency=2)
     run.request([(0.5, 10)], concurrency=1)
-    run.request([(1.0, 10), (3.0, 20)], sent=1.0, concurrency=2)
+    run.request([(1.0, 10), (3.0, 23)], sent=1.0, concurrency=2)
     summary = run.summary()
     strict(summary)
     t = summary.arms["candidate"].overall.throughput
     assert summary.finished is False
-    assert t.net_tokens_per_s_run.value == approx(40 / 4)
-    assert t.net_tokens_per_s.value == approx(30 / 3)
+    assert t.net_tokens_per_s_run.value == approx(43 / 4)
+    assert t.net_tokens_per_s.value == approx(33 / 3)
     requests = summary.arms["candidate"].overall.requests
     assert (requests.scheduled, requests.sent) == (None, 2)
 
@@ -94,7 +94,7 @@ def test_scheduled_is_sent_dropped_and_unsent(run) -> None:
 def test_conditions_of_a_group(run) -> None:
     run.segment(load_end=2.0, end=2.0)
     run.request(CHUNKS, input_len=10, end=1.0, temperature=0.7)
-    run.request(CHUNKS, input_len=30, sent=1.0, end=2.0)
+    run.request(CHUNKS, input_len=30, sent=1.0, end=2.5)
     run.scrape(0.5, running=1.0)
     run.scrape(1.5, running=2.0)
     run.counted(end=2.0, prefix_cache_queries=40.0, prefix_cache_hits=10.0)

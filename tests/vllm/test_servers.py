@@ -32,9 +32,7 @@ def greedy(server: LaunchedServer, prompt: str) -> list[int]:
 def positions(server: LaunchedServer) -> int:
     """Number of per-position acceptance series: the configured draft length, 0 without speculation."""
     text = httpx.get(f"{server.url}/metrics").text
-    return sum(
-        line.startswith("vllm:spec_decode_num_accepted_tokens_per_pos_total{") for line in text.splitlines()
-    )
+    return sum(line.startswith("vllm:spec_decode_num_accepted_tokens_per_pos_total{") for line in text.splitlines())
 
 
 def test_speculation_is_on_where_it_should_be(
@@ -63,9 +61,7 @@ def test_about_seven_in_ten_drafts_are_accepted(vllm_draft: LaunchedServer) -> N
     assert 0.4 < accepted / drafted < 0.9
 
 
-def test_only_the_draft_server_has_development_routes(
-    vllm_off: LaunchedServer, vllm_draft: LaunchedServer
-) -> None:
+def test_only_the_draft_server_has_development_routes(vllm_off: LaunchedServer, vllm_draft: LaunchedServer) -> None:
     assert httpx.get(f"{vllm_off.url}/server_info").status_code == 404
     info = httpx.get(f"{vllm_draft.url}/server_info", params={"config_format": "json"}, timeout=30)
     assert info.json()["vllm_config"]["speculative_config"]["num_speculative_tokens"] == 4

@@ -40,18 +40,15 @@ FIELDS = (
         "tide_table customs_seal reefer gantry stowage_plan lighthouse breakwater freight_rate shipping_lane "
         "anchor bollard",
         "unload dock tow moor weigh seal reroute inspect charter stow lash berth dredge clear",
-        "seaworthy overdue refrigerated hazardous transatlantic congested bonded empty leaking coastal idle "
-        "heavy",
+        "seaworthy overdue refrigerated hazardous transatlantic congested bonded empty leaking coastal idle heavy",
         "harbourmaster stevedore customs_officer crane_operator shipping_agent chief_engineer",
     ),
     _field(
         "field botany",
         "seedling orchid herbarium pollinator rhizome hillside canopy sepal lichen greenhouse meadow "
         "root_system specimen spore graft germination_rate soil_sample hedge wetland nectar_guide pod bark",
-        "germinate collect press prune pollinate catalogue transplant flower wither colonise water label "
-        "graft",
-        "perennial alpine invasive variegated dormant native waxy shade-tolerant fragile parasitic fertile "
-        "drooping",
+        "germinate collect press prune pollinate catalogue transplant flower wither colonise water label graft",
+        "perennial alpine invasive variegated dormant native waxy shade-tolerant fragile parasitic fertile drooping",
         "botanist ranger curator gardener seed_collector ecologist",
     ),
     _field(
@@ -60,8 +57,7 @@ FIELDS = (
         "filter_wheel calibration_frame quasar eclipse orbit redshift dome mirror photon star_cluster "
         "magnitude drift",
         "observe calibrate expose resolve track align detect measure stack reject guide eclipse orbit",
-        "faint variable binary infrared saturated cryogenic distant luminous periodic noisy overexposed "
-        "circumpolar",
+        "faint variable binary infrared saturated cryogenic distant luminous periodic noisy overexposed circumpolar",
         "astronomer night_assistant instrument_scientist telescope_operator surveyor doctoral_student",
     ),
     _field(
@@ -78,10 +74,8 @@ FIELDS = (
         "ward referral discharge_note roster bed triage_desk prescription outpatient clinic ventilator "
         "consent_form billing_code appointment stretcher lab_result ambulance operating_theatre vaccine "
         "isolation_room chart nurse_station",
-        "register discharge assess prescribe consult examine monitor relocate sterilise document treat "
-        "reassure",
-        "paediatric urgent chronic sterile overbooked infectious elective ambulatory diagnostic insured "
-        "elderly acute",
+        "register discharge assess prescribe consult examine monitor relocate sterilise document treat reassure",
+        "paediatric urgent chronic sterile overbooked infectious elective ambulatory diagnostic insured elderly acute",
         "matron registrar pharmacist porter physiotherapist bed_manager anaesthetist",
     ),
     _field(
@@ -119,8 +113,7 @@ FIELDS = (
         "turbine_intake levee flow_meter confluence dam_crest snowpack drought_index bank estuary pump "
         "fish_ladder tributary",
         "drain flood meter divert erode forecast sample dredge recharge overflow gauge breach discharge",
-        "turbid seasonal embanked upstream brackish gauged silted regulated torrential shallow perched "
-        "contaminated",
+        "turbid seasonal embanked upstream brackish gauged silted regulated torrential shallow perched contaminated",
         "hydrologist dam_operator surveyor flood_warden water_chemist civil_engineer",
     ),
 )
@@ -178,9 +171,7 @@ PLACES = _words(
     "Oaxaca Leuven Kochi Aarhus Split Dunedin Esbjerg Matera Ghent Visby Cadiz Lublin Sibiu Galway Turku "
     "Mombasa Quito"
 )
-MONTHS = _words(
-    "January February March April May June July August September October November December"
-)
+MONTHS = _words("January February March April May June July August September October November December")
 UNITS = _words("metres kilograms hours degrees litres percent euros minutes pages tonnes seconds kilometres")
 CONSTANTS = _words("limit margin offset weight ratio quota window budget floor ceiling scale")
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
 
+import httpx
 import pytest
 
+from server_adapters.rehearsal.config import RehearsalConfig
 from server_adapters.rehearsal.models import Models, load_models
+from server_adapters.rehearsal.serve import RehearsalServer
 from server_adapters.rehearsal.simulate import (
     Case,
     Simulation,
@@ -41,3 +47,70 @@ def run_arm(models: Models) -> RunArm:
         return simulate(SimulationPlan({"arm": config}, (Stage(cases, concurrency=concurrency),)), seed, models)
 
     return run
+
+
+@dataclass
+class Live:
+    """A server in this event loop, and a client of it."""
+
+    server: RehearsalServer
+    http: httpx.AsyncClient
+
+    async def post(self, path: str, body: Any, **more: Any) -> httpx.Response:
+        return await self.http.post(path, json=body, **more)
+
+    async def raw(self, body: dict[str, Any], path: str = "/v1/completions") -> bytes:
+        """The whole body of a streamed answer."""
+        answer = await self.http.post(path, json={"stream": True, **body})
+        assert answer.status_code == 200, answer.text
+        return answer.content
+
+    async def pieces(self, body: dict[str, Any], path: str = "/v1/completions") -> list[bytes]:
+        """The HTTP chunks of a streamed answer, one for each write of the server."""
+        async with self.http.stream("POST", path, json={"stream": True, **body}) as answer:
+            return [piece async for piece in answer.aiter_raw()]
+
+    async def events(self, body: dict[str, Any], path: str = "/v1/completions") -> list[Any]:
+        """The payloads of a streamed answer; "[DONE]" as text."""
+        return payloads(await self.raw(body, path))
+
+    async def truth(self) -> dict[str, Any]:
+        told: dict[str, Any] = (await self.http.get("/rehearsal/truth")).json()
+        return told
+
+    async def metrics(self) -> dict[str, float]:
+        """Series of /metrics by their whole name with labels."""
+        lines = (await self.http.get("/metrics")).text.splitlines()
+        pairs = (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+        return {name: float(value) for name, value in pairs}
+
+    async def fault(self, name: str, **options: Any) -> None:
+        answer = await self.http.post("/rehearsal/faults", json={"name": name, **options})
+        assert answer.status_code == 200, answer.text
+
+
+def payloads(body: bytes) -> list[Any]:
+    blocks = [block for block in body.split(b"\n\n") if block.startswith(b"data: ")]
+    return [json.loads(block[6:]) if block[6:7] == b"{" else block[6:].decode() for block in blocks]
+
+
+StartServer = Callable[..., Awaitable[Live]]
+
+
+@pytest.fixture
+async def start_server(models: Models) -> AsyncIterator[StartServer]:
+    """start_server(spec=…, and other fields of RehearsalConfig) -> Live; 20 times real time unless said otherwise."""
+    started: list[Live] = []
+
+    async def start(**fields: Any) -> Live:
+        config = RehearsalConfig(**{"spec": "draft:k=4", "model": "8b", "speed": 20.0, **fields})
+        server = RehearsalServer(config, models)
+        await server.start()
+        live = Live(server, httpx.AsyncClient(base_url=server.url, timeout=30))
+        started.append(live)
+        return live
+
+    yield start
+    for live in started:
+        await live.http.aclose()
+        await live.server.stop()

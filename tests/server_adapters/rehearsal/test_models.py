@@ -7,10 +7,12 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from server_adapters.rehearsal import ngram
 from server_adapters.rehearsal.corpus import TASK_TYPES, documents
 from server_adapters.rehearsal.models import Models
 from server_adapters.rehearsal.ngram import BreakSymbols, NGramModel, TrainingText
-from server_adapters.rehearsal.simulate import Case, Simulation
+from server_adapters.rehearsal.rows import RowViews
+from server_adapters.rehearsal.simulate import Case, Simulation, SimulationPlan, Stage, simulate
 from server_adapters.rehearsal.types import EngineConfig, SamplingParams, SpeculationConfig, TaskType
 
 
@@ -104,6 +106,18 @@ def test_a_prompt_that_ends_in_nothing_known_is_answered_too(models: Models) -> 
         assert node.context
 
 
+def test_bounded_caches_change_nothing(
+    make_cases: Callable[..., tuple[Case, ...]], models: Models, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = SimulationPlan({"a": EngineConfig(speculation=SpeculationConfig())}, (Stage(make_cases(5), concurrency=4),))
+    expected = simulate(plan, 2, models)
+    monkeypatch.setattr(ngram, "_MAX_NODES", 40)
+    monkeypatch.setattr(ngram, "_MAX_KEPT_STEPS", 1)
+    small = Models(0)
+    small.views = RowViews(row_limit=30, limit=3)
+    assert simulate(plan, 2, small).records == expected.records
+
+
 @pytest.mark.parametrize("temperature", [0.0, 0.7, 1.2])
 def test_answers_end_by_themselves(
     make_cases: Callable[..., tuple[Case, ...]], run_arm: Callable[..., Simulation], temperature: float
@@ -150,3 +164,8 @@ def test_acceptance_falls_as_temperature_rises(acceptance: dict[float, dict[str,
     rates = [acceptance[t][task_type] for t in sorted(acceptance)]
     assert rates == sorted(rates, reverse=True)
     assert rates[0] - rates[-1] > 0.05
+
+
+def test_a_text_without_a_known_word_gets_the_first_task(models: Models) -> None:
+    assert models.classify(models.tokenizer.encode("§ 123 §")) == TASK_TYPES[0]
+    assert models.classify([]) == TASK_TYPES[0]

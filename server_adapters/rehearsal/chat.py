@@ -1,0 +1,57 @@
+"""Prompts of both endpoints as token ids, and the room that is left for the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from server_adapters.rehearsal.errors import ApiError
+from server_adapters.rehearsal.protocol import Message
+from server_adapters.rehearsal.tokenizer import Tokenizer
+
+
+def prompt_tokens(tokenizer: Tokenizer, prompt: str | Sequence[int], *, scramble: bool = False) -> list[int]:
+    """Token ids of a prompt. `scramble`: every character by itself, as another tokenizer would cut."""
+    if not isinstance(prompt, str):
+        return list(prompt)
+    if scramble:
+        return [i for character in prompt for i in tokenizer.encode(character)]
+    return tokenizer.encode(prompt)
+
+
+def chat_tokens(tokenizer: Tokenizer, messages: Sequence[Message], *, scramble: bool = False) -> list[int]:
+    """Token ids of a chat up to where the answer begins."""
+    if not scramble:
+        return tokenizer.render_chat([(m.role, m.text()) for m in messages])
+    ids: list[int] = []
+    for message in messages:
+        ids += tokenizer.render_chat([(message.role, "")])[:-1]
+        ids += prompt_tokens(tokenizer, message.text(), scramble=True)
+    return [*ids, tokenizer.assistant_id]
+
+
+def max_tokens_for(asked: int | None, fallback: int, num_prompt: int, limit: int, *, strict: bool) -> int:
+    """Tokens the answer may have: what was asked, within the model's length.
+
+    ApiError (400) for a prompt without room and for less than one token; with `strict` (chat) also where more
+    was asked than the model's whole length."""
+    room = limit - num_prompt
+    if room < 0:
+        raise ApiError(
+            f"This model's maximum context length is {limit} tokens. However, your prompt contains at least "
+            f"{num_prompt} input tokens, which exceeds this limit even without any output tokens. Please reduce the "
+            f"length of the input prompt. (parameter=input_tokens, value={num_prompt})",
+            param="input_tokens",
+        )
+    wanted = fallback if asked is None else asked
+    if strict and wanted > limit:
+        raise ApiError(
+            f"max_tokens is {wanted}, but the model's context length is {limit}. (parameter=max_tokens, "
+            f"value={wanted})",
+            param="max_tokens",
+        )
+    given = min(wanted, room)
+    if given < 1:
+        raise ApiError(
+            f"max_tokens must be at least 1, got {given}. (parameter=max_tokens, value={given})", param="max_tokens"
+        )
+    return given
