@@ -2,9 +2,9 @@
 
     python benchmarks/rehearsal_speedup.py --hardware h100 --model 70b --out speedup
 
-Writes OUT.json and OUT.csv and prints a table. Both arms run the same cases, closed loop, one stage per level.
-`roofline` is E / c with E as measured and c the ratio of two decode steps of exactly that batch, without prefill,
-queue or ramps: what a steady batch would gain.
+Writes OUT.json and OUT.csv (and --figure FILE.svg) and prints a table. Both arms run the same cases, closed
+loop, one stage per level. `roofline` is E / c with E as measured and c the ratio of two decode steps of exactly
+that batch, without prefill, queue or ramps: what a steady batch would gain.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import argparse
 import csv
 import json
 from pathlib import Path
+
+from svg_chart import write_chart
 
 from server_adapters.rehearsal import (
     TASK_TYPES,
@@ -101,13 +103,27 @@ def main() -> None:
     parser.add_argument("--levels", type=int, nargs="+", default=[1, 2, 4, 8, 16, 32, 64, 128, 192, 256])
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path, help="stem of the JSON and CSV files")
+    parser.add_argument("--figure", type=Path, help="SVG file of the curves")
     arguments = parser.parse_args()
     rows = measure(arguments)
     print("  ".join(f"{name:>22}" for name in rows[0]))
     for row in rows:
         print("  ".join(f"{value:>22}" for value in row.values()))
+    if arguments.figure is not None:
+        write_chart(
+            arguments.figure,
+            f"Speedup of speculation, rehearsal engine, {arguments.hardware} / {arguments.model}, k = {arguments.k}",
+            "concurrent requests",
+            "times the tokens/s without speculation",
+            [row["concurrency"] for row in rows],
+            {
+                "measured (virtual time)": [row["speedup"] for row in rows],
+                "roofline E / c": [row["roofline"] for row in rows],
+            },
+            level=1.0,
+        )
     if arguments.out is not None:
-        conditions = {k: v for k, v in vars(arguments).items() if k not in ("out", "levels")}
+        conditions = {k: v for k, v in vars(arguments).items() if k not in ("out", "levels", "figure")}
         arguments.out.with_suffix(".json").write_text(json.dumps({"conditions": conditions, "rows": rows}, indent=1))
         with arguments.out.with_suffix(".csv").open("w", newline="") as file:
             writer = csv.DictWriter(file, list(rows[0]))
