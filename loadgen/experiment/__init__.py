@@ -1,7 +1,7 @@
 """The shapes of work: composes the rooms."""
 
 from loadgen.experiment.check import CheckReport, check
-from loadgen.experiment.demo import demo_vllm
+from loadgen.experiment.demo import demo_rehearsal, demo_vllm
 from loadgen.experiment.init import ServerReport, describe_server
 from loadgen.experiment.lengths import measure_lengths
 from loadgen.experiment.preflight import Preflight, ReadyArm, preflight
@@ -16,6 +16,7 @@ __all__ = [
     "RunResult",
     "ServerReport",
     "check",
+    "demo_rehearsal",
     "demo_vllm",
     "describe_server",
     "measure_lengths",

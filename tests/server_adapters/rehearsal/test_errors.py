@@ -11,6 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
+from server_adapters.rehearsal.streaming import EVENT_HEADERS
+
 CAPTURED = Path(__file__).parents[2] / "data" / "vllm_0.32"
 COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
 HELLO = [{"role": "user", "content": "Hello"}]
@@ -192,7 +194,7 @@ async def test_priority_holds_only_under_its_policy(start_server: Start) -> None
         ended: list[str] = []
 
         async def ask(name: str, headers: dict[str, str], priority: int, live: Any = live, ended: Any = ended) -> None:
-            body = {"prompt": "a", "max_tokens": 60 if name == "first" else 2, "ignore_eos": True, "priority": priority}
+            body = {"prompt": "a", "max_tokens": 400 if name == "first" else 2, "ignore_eos": True, "priority": priority}
             await live.post(COMPLETIONS, body, headers=headers)
             ended.append(name)
 
@@ -216,8 +218,6 @@ async def test_request_ids_are_the_callers(start_server: Start) -> None:
 
 def test_answers_are_not_buffered_by_proxies() -> None:
     """A26: headers of a stream."""
-    from server_adapters.rehearsal.streaming import EVENT_HEADERS
-
     assert httpx.Headers(EVENT_HEADERS)["x-accel-buffering"] == "no"
     assert httpx.Headers(EVENT_HEADERS)["cache-control"] == "no-cache"
     assert httpx.Headers(EVENT_HEADERS)["content-type"].startswith("text/event-stream")
