@@ -13,7 +13,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt scripts/setup_venv.sh
 	@PYTHON=$(PYTHON) sh scripts/setup_venv.sh $(VENV)
 
 vllm:
-	@sh scripts/setup_vllm_cpu.sh
+	@bash scripts/setup_vllm_cpu.sh
 
 demo: setup
 	@$(BIN)/specload demo

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import sys
 import traceback
 from collections.abc import Callable, Coroutine
@@ -28,8 +30,9 @@ from loadgen.experiment import (
     run_scenario,
 )
 from loadgen.record import list_runs, open_run, record_schema, write_export
-from loadgen.report import RunProgress, planned_load, render_plan, render_terminal
-from loadgen.scenario import SecretSource, load_scenario, read_secret, scenario_schema
+from loadgen.redact import Redactor, printable
+from loadgen.report import RunProgress, planned_load, render_plan, render_runs, render_terminal
+from loadgen.scenario import SecretSource, load_scenario, scenario_schema
 
 
 class Exit(IntEnum):
@@ -60,6 +63,8 @@ ArmUrl = Annotated[list[str], typer.Option("--arm", help="URL of an arm: name=UR
 Json = Annotated[bool, typer.Option("--json", help="print JSON on stdout, nothing else")]
 
 RUNS = Path("runs")
+#: stdout takes no more. Files have their own errors (StorageError) for these.
+_STDOUT_ERRORS = frozenset({errno.EPIPE, errno.ENOSPC, errno.EFBIG, errno.EIO})
 NEXT = """
 What to try next:
   specload init http://YOUR-SERVER:8000      look at a server of your own and write a scenario for it
@@ -111,7 +116,7 @@ def init(
     """Look at a server, write a scenario for it, name the flags that would give better numbers."""
     if file.exists() and not force:
         raise ScenarioError([f"{file} exists; choose another with --file, or --force to overwrite it"])
-    key = read_secret(SecretSource(env=api_key_env)) if api_key_env else None
+    key = SecretSource(env=api_key_env) if api_key_env else None
     found = asyncio.run(describe_server(url, file.name, key))
     try:
         file.write_text(found.scenario)
@@ -121,12 +126,12 @@ def init(
         return _print_json({"url": found.url, "adapter": found.adapter, "capabilities": asdict(found.capabilities)})
     c = found.capabilities
     speculation = {True: f"on, k = {c.k}", False: "off", None: "cannot be seen"}[c.speculation]
-    out.print(
+    _line(
         f"{found.adapter} {c.version or '(version unknown)'} · models {', '.join(c.models)} · speculation {speculation}"
     )
     for note in c.notes:
-        out.print(f"• {note}", markup=False)
-    out.print(f"wrote {file}; next: specload check {file}")
+        _line(f"• {note}")
+    _line(f"wrote {file}; next: specload check {file}")
     return None
 
 
@@ -139,29 +144,28 @@ def check_command(
     json: Json = False,
 ) -> None:
     """Validate a scenario, draw its load, count requests, tokens, minutes and cost, look at the targets."""
-    found = asyncio.run(check(load_scenario(scenario, set_, _arms(arm)), targets=not offline))
+    loaded = load_scenario(scenario, set_, _arms(arm))
+    found = asyncio.run(check(loaded, targets=not offline))
     if json:
         return _print_json(
             {
                 "plan_hash": found.plan.hash,
                 "totals": asdict(found.plan.totals),
-                "cost": found.cost,
+                "estimate": asdict(found.estimate),
                 "limits": asdict(found.limits),
                 "stages": [asdict(s) for s in planned_load(found.plan)],
                 "arms": {n: a.facts.model_dump() for n, a in found.ready.arms.items()} if found.ready else None,
-                "notes": list(found.ready.notes) if found.ready else [],
+                "notes": list(found.notes),
             }
         )
-    render_plan(found.plan, found.limits, found.cost, out)
+    render_plan(found.plan, loaded.scenario.load, found.limits, out)
     if found.ready:
         for name, ready in found.ready.arms.items():
             c = ready.capabilities
             speculation = {True: f"on (k = {c.k})", False: "off", None: "not visible"}[c.speculation]
-            out.print(
-                f"{name}: {ready.model} on {ready.adapter.name} {c.version or ''}, speculation {speculation}: ready"
-            )
-        for note in found.ready.notes:
-            out.print(f"• {note}", markup=False)
+            _line(f"{name}: {ready.model} on {ready.adapter.name} {c.version or ''}, speculation {speculation}: ready")
+        for note in found.notes:
+            _line(f"• {note}")
     return None
 
 
@@ -189,10 +193,8 @@ def runs(out_dir: Out = RUNS, json: Json = False) -> None:
             [{k: getattr(r, k) for k in ("run_id", "path", "started", "state", "problem")} for r in rows]
         )
     if not rows:
-        out.print(f"no runs in {out_dir}")
-    for r in rows:
-        problem = f"  {r.problem}" if r.problem else ""
-        out.print(f"{r.run_id}  {r.started or '':24}  {r.state:11}{problem}", markup=False)
+        _line(f"no runs in {out_dir}")
+    render_runs(rows, out)
     return None
 
 
@@ -223,7 +225,7 @@ def export(
     if json:
         _print_json({"rows": rows, "path": str(target)})
     elif str(target) != "-":
-        out.print(f"{rows} rows to {target}")
+        _line(f"{rows} rows to {target}")
 
 
 @app.command()
@@ -243,16 +245,17 @@ def main() -> None:
     """Entry point: errors become one message and an exit code."""
     try:
         code = app(standalone_mode=False)
-    except typer.Abort:
-        code = Exit.INTERRUPTED
-    except KeyboardInterrupt:
+    except (typer.Abort, KeyboardInterrupt):
+        _complain("interrupted")
         code = Exit.INTERRUPTED
     except (ScenarioError, TargetUnusable, StorageError) as error:
-        err.print(f"specload: {error}", style="red", markup=False)
+        _complain(str(error))
         code = Exit.TARGET if isinstance(error, TargetUnusable) else Exit.USAGE
     except SpecloadError as error:
-        err.print(f"specload: {error}", style="red", markup=False)
+        _complain(str(error))
         code = Exit.INTERNAL
+    except OSError as error:
+        code = _output_ended(error) if error.errno in _STDOUT_ERRORS else _usage_or_internal(error)
     except Exception as error:
         code = _usage_or_internal(error)
     sys.exit(int(code or 0))
@@ -264,8 +267,22 @@ def _usage_or_internal(error: Exception) -> Exit:
     if callable(show):
         show()
         return Exit.USAGE
-    traceback.print_exception(error)
-    err.print("specload: internal error; what was measured is kept. Please report the lines above.", style="red")
+    trace = Redactor()("".join(traceback.format_exception(error)))
+    err.print(printable(trace), markup=False, soft_wrap=True)
+    _complain("internal error; what was measured is kept. Please report the lines above.")
+    return Exit.INTERNAL
+
+
+def _complain(text: str) -> None:
+    """On stderr, in red. The text may hold what a server said."""
+    err.print(f"specload: {printable(text)}", style="red", markup=False, soft_wrap=True)
+
+
+def _output_ended(error: OSError) -> Exit:
+    """Whoever closed the pipe has read what they wanted: no word about it. Nothing may be flushed at exit either."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if error.errno != errno.EPIPE:
+        _complain(f"the output cannot be written: {error.strerror}")
     return Exit.INTERNAL
 
 
@@ -285,19 +302,33 @@ def _watched(work: Callable[[RunProgress], Coroutine[Any, Any, RunResult]]) -> R
 def _finish(result: RunResult, json: bool) -> None:
     _show(result.summary, json)
     if not json:
-        out.print(f"records: {result.path} · again: specload report {result.path}", soft_wrap=True)
+        out.print(f"records: {result.path} · again: specload report {result.path}", markup=False, soft_wrap=True)
     if result.state == "interrupted":
         raise typer.Exit(Exit.INTERRUPTED)
     if result.state == "failed":
-        err.print(f"specload: the run was ended early: {result.reason}", style="red", markup=False)
+        _complain(f"the run was ended early: {result.reason}")
         raise typer.Exit(Exit.INTERNAL)
+    if empty := _without_success(result.summary):
+        _complain(f"no request of {', '.join(empty)} succeeded: why is in {result.path / 'anomalies.log'}")
+        raise typer.Exit(Exit.INTERNAL)
+
+
+def _without_success(summary: Summary) -> list[str]:
+    """Arms that were asked and of which nothing was measured: such a run is no pass."""
+    asked = {name: arm.overall.requests for name, arm in summary.arms.items()}
+    return [name for name, requests in asked.items() if requests.sent and not requests.outcomes.get("ok")]
 
 
 def _show(summary: Summary, json: bool) -> None:
     if json:
-        _print_json(summary.model_dump(mode="json"))
-    else:
-        render_terminal(summary, out)
+        return _print_json(summary.model_dump(mode="json"))
+    render_terminal(summary, out)
+    return None
+
+
+def _line(text: str) -> None:
+    """On stdout, as it is: names that servers chose are no markup."""
+    out.print(printable(text), markup=False)
 
 
 def _print_json(value: Any) -> None:
@@ -310,7 +341,9 @@ def _arms(pairs: list[str]) -> dict[str, str]:
     for pair in pairs:
         name, sign, url = pair.partition("=")
         if not sign or not name or not url:
-            raise ScenarioError([f"--arm {pair!r}: write it as name=URL, like --arm baseline=http://127.0.0.1:8001"])
+            raise ScenarioError(
+                [f"--arm {Redactor()(pair)!r}: write it as name=URL, like --arm baseline=http://127.0.0.1:8001"]
+            )
         arms[name] = url
     return arms
 

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from urllib.parse import quote
 
 from pydantic import SecretStr
 
 MASK = "***"
+#: A shorter value (`X-Retry: 1`) is no secret, and masking it would eat every text, addresses and ids included.
+LEAST_CHARS = 6
 _PATTERNS = (
     re.compile(r"(?i)(bearer|basic)(\s+)[A-Za-z0-9._~+/=-]{6,}"),
     re.compile(r"(?i)\b(api[-_]?key|token|password|secret|authorization)(\"?\s*[=:]\s*\"?)[^\s\"',;&]{4,}"),
     re.compile(r"(//)((?:[^/\s:@]*:)?)[^/\s@:]+(?=@)"),
     re.compile(r"\b(sk|hf)([-_])[A-Za-z0-9_-]{8,}"),
+    re.compile(
+        r"(?i)([?&][\w.-]*(?:key|token|sig|signature|secret|passw(?:or)?d|pwd|auth|credential|code)[\w.-]*)(=)[^&\s\"'#]+"
+    ),
 )
 
 
@@ -20,8 +26,8 @@ class Redactor:
     """Masks known secrets and anything shaped like one. Idempotent."""
 
     def __init__(self, secrets: Iterable[SecretStr] = ()) -> None:
-        values = {s.get_secret_value() for s in secrets}
-        self._known = sorted((v for v in values if v), key=len, reverse=True)
+        values = {form for s in secrets for form in _forms(s.get_secret_value())}
+        self._known = sorted((v for v in values if len(v) >= LEAST_CHARS), key=len, reverse=True)
 
     def __call__(self, text: str) -> str:
         for value in self._known:
@@ -29,3 +35,15 @@ class Redactor:
         for pattern in _PATTERNS:
             text = pattern.sub(lambda m: f"{m[1]}{m[2]}{MASK}", text)
         return text
+
+
+def _forms(value: str) -> Iterator[str]:
+    """A secret as a server may repeat it: whole, without its scheme (`Bearer KEY`), and as in a URL."""
+    for form in (value, *value.split(" ")[1:2]):
+        yield form
+        yield quote(form, safe="")
+
+
+def printable(text: str) -> str:
+    """`text` without control characters but line ends and tabs: a server's message must not steer a terminal."""
+    return "".join(c if c in "\n\t" or c.isprintable() else "�" for c in text)

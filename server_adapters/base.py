@@ -245,6 +245,8 @@ class Target:
     metrics_urls: tuple[str, ...]
     model: str | None
     headers: Mapping[str, SecretStr]
+    #: what the user says of the speculation method, for servers that cannot tell it
+    spec_method: str | None = None
 
 
 class Adapter(Protocol):
@@ -267,8 +269,10 @@ class Adapter(Protocol):
     def parse_metrics(self, text: str) -> MetricsPage:
         """Raise CollectionError where the page holds none of this server's families."""
 
-    async def probe(self, client: httpx.AsyncClient, target: Target) -> Capabilities:
-        """Raise TargetError: unreachable, refused (401/403), unknown model."""
+    async def probe(self, client: httpx.AsyncClient, target: Target, endpoint: Endpoint | None = None) -> Capabilities:
+        """What answers on `endpoint` can tell; None: on completions, or chat where there are none.
+
+        Raise TargetError: unreachable, refused (401/403), unknown model, no such endpoint."""
 
     async def environment(self, client: httpx.AsyncClient, target: Target) -> dict[str, Any]:
         """Facts of the server as plain JSON; keys it cannot learn are absent."""

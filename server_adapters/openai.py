@@ -77,10 +77,10 @@ class OpenAIAdapter:
         read_samples(text, wanted=lambda name: False)
         raise CollectionError("families_missing", "the openai adapter knows no server counters; use adapter: vllm")
 
-    async def probe(self, client: httpx.AsyncClient, target: Target) -> Capabilities:
+    async def probe(self, client: httpx.AsyncClient, target: Target, endpoint: Endpoint | None = None) -> Capabilities:
         cards = await list_models(client, target)
         model = choose_model(cards, target)
-        trial = await try_stream(client, target, self, model)
+        trial = await try_stream(client, target, self, model, endpoint)
         return self._capabilities(cards, model, trial)
 
     async def environment(self, client: httpx.AsyncClient, target: Target) -> dict[str, Any]:

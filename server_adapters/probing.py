@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import re
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -35,6 +36,10 @@ _MAX_TOKENS = 4
 _ENDPOINTS: tuple[Endpoint, ...] = ("completions", "chat")
 _REFUSED_FIELD = {400, 422}
 _NO_SUCH_ROUTE = {404, 405, 501}
+#: An answer to a probe, a metrics page included, that is larger is none.
+_MAX_ANSWER_BYTES = 32 * 2**20
+#: Headers about how the body came, which is read and decoded by then.
+_OF_THE_WIRE = frozenset({"content-encoding", "content-length", "transfer-encoding"})
 
 
 class Asking(Protocol):
@@ -75,15 +80,35 @@ def address(target: Target, path: str) -> str:
 
 
 async def ask_server(client: httpx.AsyncClient, target: Target, method: str, url: str, **more: Any) -> httpx.Response:
-    """One request with the target's headers; TargetError where the server cannot be reached."""
+    """One request with the target's headers, its answer read. TargetError where the server cannot be reached, or its
+    answer does not end: the client's read timeout is between two bytes, so twice that is all an answer may take."""
     headers = {**more.pop("headers", {}), **headers_of(target)}
+    idle_s = client.timeout.read
     try:
-        return await client.request(method, url, headers=headers, **more)
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        async with asyncio.timeout(None if idle_s is None else 2 * idle_s):
+            return await _read(client, method, url, headers, more)
+    except (httpx.HTTPError, httpx.InvalidURL, TimeoutError, UnicodeError) as error:
         raise TargetError(_unreachable(shown(url), error)) from None
 
 
+async def _read(
+    client: httpx.AsyncClient, method: str, url: str, headers: Mapping[str, str], more: Mapping[str, Any]
+) -> httpx.Response:
+    async with client.stream(method, url, headers=headers, **more) as response:
+        body = bytearray()
+        async for piece in response.aiter_bytes():
+            body += piece
+            if len(body) > _MAX_ANSWER_BYTES:
+                raise TargetError(
+                    f"{shown(url)} answers with more than {_MAX_ANSWER_BYTES >> 20} MiB; is the URL right?"
+                )
+    kept = [(k, v) for k, v in response.headers.multi_items() if k not in _OF_THE_WIRE]
+    return httpx.Response(response.status_code, headers=kept, content=bytes(body), request=response.request)
+
+
 def _unreachable(where: str, error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return f"{where} began an answer and did not end it in time; check that the server is ready, and the URL right"
     if isinstance(error, httpx.LocalProtocolError):  # its text holds the header, and so the key
         return f"{where} cannot be asked: a header is no valid HTTP; check api_key and headers for line breaks"
     reason = str(error) or type(error).__name__
@@ -140,15 +165,18 @@ def choose_model(cards: Iterable[Mapping[str, Any]], target: Target) -> str:
     return target.model
 
 
-async def try_stream(client: httpx.AsyncClient, target: Target, adapter: Asking, model: str) -> Trial:
-    """One streaming request of four tokens with every optional feature.
+async def try_stream(
+    client: httpx.AsyncClient, target: Target, adapter: Asking, model: str, wanted: Endpoint | None = None
+) -> Trial:
+    """One streaming request of four tokens with every optional feature, to the endpoint `wanted` or the first there is.
 
     A server that refuses it (400, 422) is asked once bare and once for each feature. TargetError where not even the
     bare request is answered.
     """
     features = adapter.features
     accepted = frozenset(features)
-    endpoint, response = await _first_route(client, target, adapter, model, accepted)
+    endpoints = _ENDPOINTS if wanted is None else (wanted,)
+    endpoint, response = await _first_route(client, target, adapter, model, accepted, endpoints)
     notes: list[str] = []
     if response.status_code in _REFUSED_FIELD and accepted:
         bare = await _send(client, target, adapter, model, endpoint, frozenset())
@@ -167,10 +195,15 @@ async def try_stream(client: httpx.AsyncClient, target: Target, adapter: Asking,
 
 
 async def _first_route(
-    client: httpx.AsyncClient, target: Target, adapter: Asking, model: str, features: frozenset[str]
+    client: httpx.AsyncClient,
+    target: Target,
+    adapter: Asking,
+    model: str,
+    features: frozenset[str],
+    endpoints: Sequence[Endpoint],
 ) -> tuple[Endpoint, httpx.Response]:
-    """Completions, or chat where the server has no completions."""
-    for endpoint in _ENDPOINTS:
+    """The first of `endpoints` that the server has, else the last."""
+    for endpoint in endpoints:
         response = await _send(client, target, adapter, model, endpoint, features)
         if response.status_code not in _NO_SUCH_ROUTE:
             break
@@ -195,7 +228,8 @@ def _check_answered(response: httpx.Response) -> None:
         raise TargetError(refusal)
     if response.status_code != 200:
         error = read_http_error(response.status_code, response.content)
-        raise TargetError(f"{where} answered a test request with {response.status_code}: {_short(error)}")
+        hint = "; another endpoint?" if response.status_code in _NO_SUCH_ROUTE | _REFUSED_FIELD else ""
+        raise TargetError(f"{where} answered a test request with {response.status_code}: {_short(error)}{hint}")
 
 
 def _read_stream(adapter: Asking, response: httpx.Response) -> tuple[tuple[Chunk, ...], str | None]:

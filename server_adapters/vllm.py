@@ -59,10 +59,10 @@ class VllmAdapter(OpenAIAdapter):
     def parse_metrics(self, text: str) -> MetricsPage:
         return read_page(text).page
 
-    async def probe(self, client: httpx.AsyncClient, target: Target) -> Capabilities:
+    async def probe(self, client: httpx.AsyncClient, target: Target, endpoint: Endpoint | None = None) -> Capabilities:
         cards = await list_models(client, target)
         model = choose_model(cards, target)
-        trial = await try_stream(client, target, self, model)
+        trial = await try_stream(client, target, self, model, endpoint)
         if trial.fingerprint is not None:
             self._fingerprints[target.url] = trial.fingerprint
         version = await _version(client, target)
@@ -76,7 +76,7 @@ class VllmAdapter(OpenAIAdapter):
             tokenize=tokenize,
             dev_mode=info is not None,
             **_observed(trial),
-            **_speculation(pages, info),
+            **_speculation(pages, info, target.spec_method),
         )
         notes = notes_for(
             capabilities,
@@ -84,6 +84,7 @@ class VllmAdapter(OpenAIAdapter):
             timings=any(c.timings is not None for c in trial.chunks),
             cached=any(c.cached_tokens is not None for c in trial.chunks),
             v0_speculation=any(p.v0_speculation for p in pages),
+            declared=target.spec_method is not None,
         )
         return dataclasses.replace(capabilities, notes=(*capabilities.notes, *notes))
 
@@ -92,7 +93,7 @@ class VllmAdapter(OpenAIAdapter):
         cards = await list_models(client, target)
         version, info = await _version(client, target), await _server_info(client, target)
         pages, _ = await _pages(client, target)
-        speculation = _speculation(pages, info)
+        speculation = _speculation(pages, info, target.spec_method)
         told = {
             "version": version,
             "system_fingerprint": self._fingerprints.get(target.url),
@@ -168,14 +169,14 @@ def _observed(trial: Trial) -> dict[str, Any]:
     }
 
 
-def _speculation(pages: list[VllmPage], info: Mapping[str, Any] | None) -> dict[str, Any]:
+def _speculation(pages: list[VllmPage], info: Mapping[str, Any] | None, declared: str | None) -> dict[str, Any]:
     k = max((p.k for p in pages if p.k is not None), default=None)
     return {
         "metrics": bool(pages),
         "speculation": any(p.speculation for p in pages) if pages else None,
         "k": k if k is not None else spec_k(info),
         "spec_method": spec_method(info),
-        "counts_artefact": counts_artefact(info),
+        "counts_artefact": counts_artefact(info, declared),
     }
 
 

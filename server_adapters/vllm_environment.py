@@ -80,9 +80,12 @@ def spec_k(info: Mapping[str, Any] | None) -> int | None:
     return k if type(k) is int and k > 0 else None
 
 
-def counts_artefact(info: Mapping[str, Any] | None) -> bool | None:
-    """Whether drafted = k x rounds by construction: the scheduler counts placeholders, not what was proposed."""
-    method = spec_method(info)
+def counts_artefact(info: Mapping[str, Any] | None, declared: str | None = None) -> bool | None:
+    """Whether drafted = k x rounds by construction: the scheduler counts placeholders, not what was proposed.
+
+    `declared`: the method the user names, where the server does not tell one.
+    """
+    method = spec_method(info) or declared
     if method is None:
         return None
     if method == "ngram_gpu" or _speculative(info).get("enable_adaptive_verification") is True:

@@ -8,14 +8,20 @@ from server_adapters.base import Capabilities
 
 
 def notes_for(
-    found: Capabilities, failures: Sequence[str], *, timings: bool, cached: bool, v0_speculation: bool
+    found: Capabilities,
+    failures: Sequence[str],
+    *,
+    timings: bool,
+    cached: bool,
+    v0_speculation: bool,
+    declared: bool,
 ) -> tuple[str, ...]:
     """`failures`: metrics pages that cannot be read. `timings`, `cached`: the test request's answer told its times and
-    cached tokens."""
+    cached tokens. `declared`: the user has named the speculation method."""
     return (
         *failures,
         *_tokens(found),
-        *_speculation(found, v0_speculation),
+        *_speculation(found, v0_speculation, declared),
         *_details(found, timings=timings, cached=cached),
     )
 
@@ -30,7 +36,7 @@ def _tokens(found: Capabilities) -> Iterator[str]:
         yield "prompts cannot be measured (/tokenize gave no answer), so prompt lengths are estimates"
 
 
-def _speculation(found: Capabilities, v0_speculation: bool) -> Iterator[str]:
+def _speculation(found: Capabilities, v0_speculation: bool, declared: bool) -> Iterator[str]:
     if v0_speculation:
         yield (
             "speculation runs on the V0 engine, whose accepted counter includes tokens after a rejected one: its "
@@ -48,7 +54,7 @@ def _speculation(found: Capabilities, v0_speculation: bool) -> Iterator[str]:
             "start the server with --per-request-spec-decode-metrics detailed instead of summary for exact rollback "
             "where drafts differ in length"
         )
-    if found.spec_method is None:
+    if found.spec_method is None and not declared:
         yield (
             "the speculation method cannot be read: name it with the arm's spec_method, or start a test server with "
             "VLLM_SERVER_DEV_MODE=1 (it opens administrative routes: not for production)"

@@ -150,3 +150,29 @@ def test_schemas_are_json_schema(what: str) -> None:
 def test_runs_of_an_empty_folder(tmp_path: Path) -> None:
     assert specload("runs", "--out", tmp_path).returncode == 0
     assert json.loads(specload("runs", "--out", tmp_path, "--json").stdout) == []
+
+
+def test_an_option_that_holds_a_password_is_not_repeated(tmp_path: Path) -> None:
+    """I1, I4: a mistyped --arm and a refused address."""
+    for arm in ("http://user:planted9@host", "baseline=http://host/?access_token=planted9"):
+        done = specload("check", write(tmp_path), "--offline", "--arm", arm)
+        assert done.returncode == 2
+        assert "--arm" in done.stderr
+        assert "planted9" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("arguments", ["schema summary", "check bad.yaml --offline", "--help"])
+def test_an_output_that_takes_no_more(tmp_path: Path, arguments: str) -> None:
+    """A full disk behind stdout is said in one line; a reader that has gone (`| head`) is not worth a word."""
+    write(tmp_path)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "loadgen", *arguments.split()]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, cwd=tmp_path, env=environment)
+    assert (done.returncode, "Traceback" in done.stderr) == (1, False), done.stderr
+    assert "cannot be written" in done.stderr
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, cwd=tmp_path, env=environment)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (1, "")

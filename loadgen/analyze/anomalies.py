@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from loadgen.analyze.columns import Ints, flat
+from loadgen.analyze.columns import Ints
 from loadgen.analyze.frames import Frame
 from loadgen.analyze.groups import Group
 from loadgen.analyze.spec_counts import Drafts, merged
@@ -58,15 +58,12 @@ def _merged(frame: Frame, rows: Ints, k: int | None) -> str | None:
 
 def _phantom(frame: Frame, told: Ints) -> str | None:
     """First round k drafted, 0 accepted, all but the last prompt token cached: placeholders, not drafts."""
-    stats = frame.stats
+    stats, first = frame.stats, frame.stats.by_round
     cached = told[frame.cached_tokens[told] >= np.maximum(frame.input_len[told] - 1, 1)]
-    steps = cached[(stats.step_drafted.counts[cached] > 0) & (stats.step_accepted.counts[cached] > 0)]
-    first_drafted = stats.step_drafted.values[stats.step_drafted.offsets[steps]]
-    first_accepted = stats.step_accepted.values[stats.step_accepted.offsets[steps]]
-    n = int(((first_drafted == stats.k[steps]) & (first_accepted == 0)).sum())
+    n = int(((first.first_drafted[cached] == stats.k[cached]) & (first.first_accepted[cached] == 0)).sum())
     if n:
         return f"phantom_rounds: {n} requests with the whole prompt cached begin with a wholly rejected round"
-    summary = cached[stats.step_drafted.counts[cached] == 0]
+    summary = cached[~first.told[cached]]
     histogram = stats.histogram
     summary = summary[histogram.counts[summary] > 0]
     maybe = int((histogram.values[histogram.offsets[summary]] > 0).sum())
@@ -76,8 +73,7 @@ def _phantom(frame: Frame, told: Ints) -> str | None:
 
 
 def _zero_length(frame: Frame, told: Ints) -> str | None:
-    drafted = frame.stats.step_drafted
-    n = int((drafted.values[flat(drafted.offsets, told)] == 0).sum())
+    n = int(frame.stats.by_round.zero_length[told].sum())
     return f"zero_length_rounds: {n} rounds were counted without a draft token" if n else None
 
 
@@ -86,23 +82,10 @@ def _beyond_limit(frame: Frame, told: Ints, k: int | None, max_len: int | None) 
     if max_len is None or k is None:
         return None
     full = told[frame.input_len[told] + frame.output_len[told] >= max_len - k]
-    n = int((_rejected_at_end(frame, full) >= RUN_OF_REJECTIONS).sum())
+    n = int((frame.stats.by_round.nothing_at_end[full] >= RUN_OF_REJECTIONS).sum())
     if not n:
         return None
     return f"beyond_drafter: {n} requests reach the context limit of {max_len} tokens, their last rounds all rejected"
-
-
-def _rejected_at_end(frame: Frame, rows: Ints) -> Ints:
-    """Rounds after the last one that accepted anything."""
-    steps = frame.stats.step_accepted
-    counts = steps.counts[rows]
-    at = flat(steps.offsets, rows)
-    last = np.full(len(rows), -1)
-    owner = np.repeat(np.arange(len(rows)), counts)
-    hit = steps.values[at] > 0
-    np.maximum.at(last, owner[hit], steps.place[at][hit])
-    run: Ints = counts - 1 - last
-    return run
 
 
 def _too_long_for_drafter(frame: Frame, told: Ints) -> str | None:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+S = TypeVar("S", bound=np.generic)
 T = TypeVar("T", np.int64, np.float64)
 
 
@@ -53,6 +54,11 @@ def flat(offsets: Ints, rows: Ints) -> Ints:
     counts = offsets[rows + 1] - offsets[rows]
     before = np.cumsum(counts) - counts
     return np.repeat(offsets[rows] - before, counts) + np.arange(int(counts.sum()))
+
+
+def known(values: Floats) -> list[float]:
+    """The different values, ascending, without NaN."""
+    return [float(v) for v in np.unique(values[~np.isnan(values)])]
 
 
 def _column(table: pa.Table, name: str) -> Any:
@@ -122,3 +128,20 @@ def _lists(table: pa.Table, name: str) -> tuple[Any, Ints]:
     counts = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)])
     return pc.list_flatten(column), offsets
+
+
+Spans = list[tuple[int, int]]
+
+
+def spans(offsets: Ints, rows: Ints) -> Spans:
+    """`offsets[r] : offsets[r + 1]` of ascending rows, neighbours joined."""
+    breaks = np.flatnonzero(np.diff(rows) != 1) + 1
+    first, last = np.concatenate([rows[:1], rows[breaks]]), np.concatenate([rows[breaks - 1], rows[-1:]])
+    return list(zip(offsets[first].tolist(), offsets[last + 1].tolist(), strict=True))
+
+
+def taken(values: NDArray[S], parts: Spans) -> NDArray[S]:
+    """Their concatenation; without a copy where it is one piece."""
+    if len(parts) == 1:
+        return values[slice(*parts[0])]
+    return np.concatenate([values[:0], *(values[start:end] for start, end in parts)])

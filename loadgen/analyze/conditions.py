@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from loadgen.analyze.columns import Floats, Ints
+from loadgen.analyze.columns import Floats, Ints, known
 from loadgen.analyze.frames import Frame
 from loadgen.analyze.groups import Group
 from loadgen.analyze.percentiles import nearest_rank
@@ -21,11 +21,12 @@ GAUGE = "gauge"
 
 def conditions(frame: Frame, group: Group) -> Conditions:
     rows = group.rows
-    temperatures = frame.temperature[rows]
     return Conditions(
         input_len=_lengths(frame.input_len[rows]),
         output_len=_lengths(frame.output_len[rows]),
-        temperature=[float(t) for t in np.unique(temperatures[~np.isnan(temperatures)])],
+        temperature=known(frame.temperature[rows]),
+        top_p=known(frame.top_p[rows]),
+        top_k=[int(k) for k in known(frame.top_k[rows])],
         batch_size_mean=running_mean(group.windows),
         concurrency_mean=in_flight_mean(frame, group.windows),
         cache_hit_share=_cache_hits(frame, group),
@@ -34,12 +35,12 @@ def conditions(frame: Frame, group: Group) -> Conditions:
 
 def _lengths(values: Floats) -> dict[str, float | int | None]:
     """Tokens; all null where no request told its length."""
-    known = np.sort(values[~np.isnan(values)])
-    if not len(known):
+    told = np.sort(values[~np.isnan(values)])
+    if not len(told):
         return {"n": 0, "min": None, "p50": None, "mean": None, "max": None}
     return {
-        "n": len(known), "min": int(known[0]), "p50": int(nearest_rank(known, 50)),
-        "mean": float(known.mean()), "max": int(known[-1]),
+        "n": len(told), "min": int(told[0]), "p50": int(nearest_rank(told, 50)),
+        "mean": float(told.mean()), "max": int(told[-1]),
     }  # fmt: skip
 
 
@@ -102,6 +103,7 @@ def of_run(run: RunData) -> dict[str, Any]:
         "objective": scenario.get("objective"),
         "design": manifest.design,
         "repeats": scenario.get("repeats"),
+        "shard": manifest.shard,
         "seed": scenario.get("seed"),
         "plan_hash": manifest.plan_hash,
         "state": manifest.state,

@@ -23,6 +23,8 @@ from loadgen.record import ArmFacts
 
 #: Running batches further apart than this are not like for like
 ALIKE = 1.10
+#: Scrapes of the running batch below which nothing is said of it
+LOOKS = 5
 BASELINE = "baseline"
 
 
@@ -43,8 +45,10 @@ def baseline_of(arms: Mapping[str, ArmFacts]) -> str | None:
     return off[0] if len(off) == 1 else None
 
 
-def decompose(arms: Mapping[str, ArmData], baseline: str | None) -> list[Decomposition]:
-    """One entry for each stage both arms have, and each arm beside the baseline."""
+def decompose(
+    arms: Mapping[str, ArmData], baseline: str | None, net: Mapping[tuple[str, str], N]
+) -> list[Decomposition]:
+    """One entry for each stage both arms have, each arm beside the baseline. `net`: net tokens/s by (arm, stage)."""
     if baseline is None or baseline not in arms:
         return []
     base = {g.windows[0].phase.stage_index: g for g in _stages(arms[baseline])}
@@ -55,7 +59,7 @@ def decompose(arms: Mapping[str, ArmData], baseline: str | None) -> list[Decompo
         for group in _stages(data):
             other = base.get(group.windows[0].phase.stage_index)
             if other is not None:
-                found.append(_pair((name, data, group), (baseline, arms[baseline], other)))
+                found.append(_pair((name, data, group), (baseline, arms[baseline], other), net))
     return found
 
 
@@ -66,7 +70,7 @@ def _stages(data: ArmData) -> Sequence[Group]:
 Side = tuple[str, ArmData, Group]
 
 
-def _pair(candidate: Side, baseline: Side) -> Decomposition:
+def _pair(candidate: Side, baseline: Side, net: Mapping[tuple[str, str], N]) -> Decomposition:
     speedup = _speedup(candidate, baseline)
     e = _e_ratio(candidate, baseline)
     c = _cost(e, speedup)
@@ -80,6 +84,7 @@ def _pair(candidate: Side, baseline: Side) -> Decomposition:
         e_decode=e,
         c=c,
         speedup_decode=speedup,
+        net_throughput_ratio=_net_ratio(*(net.get((s[0], s[2].stage or "")) for s in (candidate, baseline))),
         baseline_running=runs[1],
         candidate_running=runs[0],
         like_for_like=alike,
@@ -122,8 +127,16 @@ def _cost(e: N, speedup: N) -> N:
     return exact(e.value / speedup.value, e.n, e.source, e.reason)
 
 
+def _net_ratio(candidate: N | None, baseline: N | None) -> N:
+    if candidate is None or baseline is None or candidate.value is None or not baseline.value:
+        reason = next((n.reason for n in (candidate, baseline) if n is not None and n.value is None), None)
+        return absent(reason or "an arm has no net throughput at this stage")
+    return exact(candidate.value / baseline.value, min(candidate.n, baseline.n), candidate.source)
+
+
 def _alike(one: N, other: N) -> bool | None:
-    if one.value is None or other.value is None or min(one.value, other.value) <= 0:
+    """None where the batches are not known well enough to say."""
+    if one.value is None or other.value is None or min(one.value, other.value) <= 0 or min(one.n, other.n) < LOOKS:
         return None
     return max(one.value, other.value) / min(one.value, other.value) <= ALIKE
 
@@ -139,5 +152,5 @@ def _sentence(e: N, c: N, speedup: N, alike: bool | None, runs: tuple[N, N]) -> 
     if alike is False:
         text += f" Not like for like: {runs[0].value:.1f} requests ran at once, {runs[1].value:.1f} in the baseline."
     elif alike is None:
-        text += " Whether both ran equal batches is not known."
+        text += f" Whether both ran equal batches is not known ({min(r.n for r in runs)} scrapes inside)."
     return text

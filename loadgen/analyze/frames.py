@@ -23,6 +23,8 @@ from loadgen.analyze.columns import (
     strings,
 )
 from loadgen.analyze.ledgers import Ledgers, ledgers_of
+from loadgen.analyze.rounds import Rounds, rounds_of
+from loadgen.analyze.segments import INPUT_EDGES, OUTPUT_EDGES
 from loadgen.drive import Outcome
 
 MEASURE = "measure"
@@ -43,8 +45,7 @@ class ServerStats:
     bound_high: Floats
     k: Floats
     histogram: Ragged[np.int64]
-    step_accepted: Ragged[np.int64]
-    step_drafted: Ragged[np.int64]
+    by_round: Rounds
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,8 @@ class Frame:
     stage_index: Ints
     repeat_idx: Ints
     temperature: Floats
+    top_p: Floats
+    top_k: Floats
     unnatural_stop: Bools  # asked with ignore_eos or min_tokens
     input_len: Floats
     input_len_requested: Floats
@@ -93,6 +96,8 @@ class Frame:
     queue_s: Floats
     prefill_s: Floats
     server_decode_s: Floats
+    draft_s: Floats
+    verify_s: Floats
     ledgers: Ledgers
     stats: ServerStats
 
@@ -108,9 +113,9 @@ class Frame:
 
 
 def frame_of(requests: pa.Table, arm: str) -> Frame:
-    """The rows of `arm` in measured phases."""
+    """The rows of `arm` in measured phases, those of a group near each other."""
     wanted = (strings(requests, "arm") == arm) & (strings(requests, "phase") == MEASURE)
-    table = requests.filter(np.asarray(wanted, dtype=np.bool_))
+    table = _group_by_group(requests.filter(np.asarray(wanted, dtype=np.bool_)))
     outcome = strings(table, "outcome")
     ok = np.asarray(outcome == Outcome.OK.value, dtype=np.bool_)
     drained = np.asarray(
@@ -133,7 +138,8 @@ def frame_of(requests: pa.Table, arm: str) -> Frame:
         task_type=strings(table, "task_type"), case_no=labels(table, "case_id"),
         request_id=strings(table, "request_id"), segment=ints(table, "segment")[0],
         stage_index=ints(table, "stage_index")[0], repeat_idx=ints(table, "repeat_idx")[0],
-        temperature=floats(table, "temperature"), unnatural_stop=_unnatural_stop(table),
+        temperature=floats(table, "temperature"), top_p=floats(table, "top_p"), top_k=floats(table, "top_k"),
+        unnatural_stop=_unnatural_stop(table),
         input_len=floats(table, "input_len"),
         input_len_requested=floats(table, "input_len_requested"), cached_tokens=floats(table, "cached_tokens"),
         output_len=output_len, max_tokens=floats(table, "max_tokens"), in_flight=floats(table, "concurrency"),
@@ -146,9 +152,18 @@ def frame_of(requests: pa.Table, arm: str) -> Frame:
         unattributed=np.nan_to_num(floats(table, "unattributed_tokens")),
         decode_s=decode_s, decode_tokens=decode_tokens,
         queue_s=floats(table, "server_queue_s"), prefill_s=floats(table, "server_prefill_s"),
-        server_decode_s=floats(table, "server_decode_s"),
+        server_decode_s=floats(table, "server_decode_s"), draft_s=floats(table, "draft_time_s"),
+        verify_s=floats(table, "verify_time_s"),
         ledgers=ledgers_of(table, sent[0]), stats=_stats_of(table),
     )  # fmt: skip
+
+
+def _group_by_group(table: pa.Table) -> pa.Table:
+    """Rows of a stage, task and segment next to each other: their ledgers are then read in few pieces."""
+    inputs = np.searchsorted(INPUT_EDGES, floats(table, "input_len"), side="right")
+    outputs = np.searchsorted(OUTPUT_EDGES, floats(table, "output_len"), side="right")
+    keys = (floats(table, "temperature"), outputs, inputs, labels(table, "task_type"), ints(table, "stage_index")[0])
+    return table.take(np.lexsort(keys))
 
 
 def _unnatural_stop(table: pa.Table) -> Bools:
@@ -169,6 +184,5 @@ def _stats_of(table: pa.Table) -> ServerStats:
         bound_high=np.where(np.isnan(exact), high, exact),
         k=floats(table, "draft_len"),
         histogram=int_lists(table, "accepted_histogram"),
-        step_accepted=int_lists(table, "per_step_accepted"),
-        step_drafted=int_lists(table, "per_step_drafted"),
+        by_round=rounds_of(int_lists(table, "per_step_accepted"), int_lists(table, "per_step_drafted")),
     )

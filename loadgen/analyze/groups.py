@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from loadgen.analyze.columns import Bools, Floats, Ints
+from loadgen.analyze.columns import Bools, Ints, known
 from loadgen.analyze.counters import Counters, combine
 from loadgen.analyze.frames import Frame
+from loadgen.analyze.segments import INPUT_EDGES, OUTPUT_EDGES, segment_names, segment_of
 from loadgen.analyze.windows import SegmentWindow
-
-#: Lower edges of the length segments, tokens: as the server counted them. The last one is open.
-INPUT_EDGES = (0, 128, 512, 2048, 8192)
-OUTPUT_EDGES = (0, 32, 128, 512)
 
 
 @dataclass(frozen=True)
@@ -31,28 +27,14 @@ class Group:
     input_segment: str | None = None
     output_segment: str | None = None
     temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
     stage: str | None = None
     concurrency: int | None = None
 
     @property
     def counters(self) -> Counters | None:
         return combine([w.counters for w in self.windows]) if self.whole_windows else None
-
-
-def segment_names(edges: Sequence[int]) -> list[str]:
-    """ "0-127", …, "8192+"."""
-    inner = [f"{low}-{high - 1}" for low, high in pairwise(edges)]
-    return [*inner, f"{edges[-1]}+"]
-
-
-def segment_of(lengths: Floats, edges: Sequence[int]) -> NDArray[np.object_]:
-    """The segment's name of each length; None where the length is not known."""
-    names = np.array([*segment_names(edges), None], dtype=object)
-    known = ~np.isnan(lengths)
-    place = np.full(len(lengths), len(edges))
-    place[known] = np.searchsorted(edges, lengths[known], side="right") - 1
-    found: NDArray[np.object_] = names[place]
-    return found
 
 
 def overall(frame: Frame, windows: tuple[SegmentWindow, ...]) -> Group:
@@ -76,10 +58,25 @@ def groups_of(frame: Frame, windows: tuple[SegmentWindow, ...]) -> Iterator[Grou
         yield Group(rows, windows, False, input_segment=name)
     for rows, name in _split(everything, outputs, OUTPUT_EDGES):
         yield Group(rows, windows, False, output_segment=name)
-    for temperature in np.unique(frame.temperature[~np.isnan(frame.temperature)]):
-        rows = np.flatnonzero(frame.temperature == temperature)
-        yield Group(rows, windows, False, temperature=float(temperature))
+    yield from _sampling(frame, windows, tasks)
     yield from _stages(frame, windows, tasks)
+
+
+def _sampling(frame: Frame, windows: tuple[SegmentWindow, ...], tasks: list[str]) -> Iterator[Group]:
+    """By what was sent; a task asked at one temperature only is one with its task group."""
+    several = [t for t in tasks if len(known(frame.temperature[np.asarray(frame.task_type == t, dtype=np.bool_)])) > 1]
+    for temperature in known(frame.temperature):
+        rows = np.flatnonzero(frame.temperature == temperature)
+        yield Group(rows, windows, False, temperature=temperature)
+        for task in several:
+            mine = rows[np.asarray(frame.task_type[rows] == task, dtype=np.bool_)]
+            if len(mine):
+                yield Group(mine, windows, False, task_type=task, temperature=temperature)
+        sent = np.stack([frame.top_p[rows], frame.top_k[rows]], axis=1)
+        kinds = np.unique(sent[~np.isnan(sent).any(axis=1)], axis=0)
+        for top_p, top_k in kinds if len(kinds) > 1 else []:
+            mine = rows[(sent == (top_p, top_k)).all(axis=1)]
+            yield Group(mine, windows, False, temperature=temperature, top_p=float(top_p), top_k=int(top_k))
 
 
 def _split(mine: Bools, names: NDArray[np.object_], edges: Sequence[int]) -> Iterator[tuple[Ints, str]]:

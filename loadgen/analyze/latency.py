@@ -10,16 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from loadgen.analyze.columns import Floats, Ints, flat
+from loadgen.analyze.columns import Floats, Ints, spans, taken
 from loadgen.analyze.counters import Counters
 from loadgen.analyze.frames import Frame
-from loadgen.analyze.percentiles import SMALLEST_N_P5, distribution, nearest_rank, weighted
+from loadgen.analyze.percentiles import SMALLEST_N_P5, Ordered, described, distribution, nearest_rank
 from loadgen.analyze.summary import D, N, NonStream, Stream
 from loadgen.analyze.values import CHUNK, CLIENT, COUNTERS, PER_REQUEST, absent, exact
 from loadgen.drive import UNKNOWN_TOKENS
 
 NO_STREAM = "no streaming request succeeded"
 NO_BODY = "no non-streaming request succeeded"
+#: Minutes of the chunk gap that its drift is judged by, and gaps that make a minute's median
+MINUTES, MINUTE_GAPS = 3, 20
 NO_COUNTS = "the server told no token counts per chunk"
 
 
@@ -40,6 +42,7 @@ def non_stream(frame: Frame, rows: Ints) -> NonStream:
     return NonStream(
         total_time_s=_per_request(frame, mine, frame.total_time_s, NO_BODY),
         total_time_from_due_s=_per_request(frame, mine, frame.total_time_from_due_s, NO_BODY),
+        generation_speed=speed(frame, mine, NO_BODY)[0],
     )
 
 
@@ -65,42 +68,45 @@ def _per_request(frame: Frame, rows: Ints, numbers: Floats, why: str) -> D:
     return distribution(values[~np.isnan(values)], per="request", source=CLIENT, reason=why, failures=failures)
 
 
-def speed(frame: Frame, rows: Ints) -> tuple[D, N]:
+def stream_speed(frame: Frame, rows: Ints) -> tuple[D, N]:
+    return speed(frame, rows[frame.stream[rows]], NO_STREAM)
+
+
+def speed(frame: Frame, rows: Ints, why: str) -> tuple[D, N]:
     """Tokens per second of a request, and its P5: the slow end."""
     ok = rows[frame.ok[rows]]
     values = frame.speed[ok]
     values = values[~np.isnan(values)]
-    why = "no ok request has a token count"
-    found = distribution(values, per="request", source=CLIENT, reason=why, unit="tokens/s")
+    reason = "no ok request has a token count and a total time" if len(ok) else why
+    found = distribution(values, per="request", source=CLIENT, reason=reason, unit="tokens/s")
     if len(values) < SMALLEST_N_P5:
         return found, absent(f"needs at least {SMALLEST_N_P5} samples, there are {len(values)}", len(values), CLIENT)
     return found, exact(nearest_rank(np.sort(values), 5), len(values), CLIENT)
 
 
 def pace(frame: Frame, rows: Ints) -> dict[str, Any]:
-    """chunk_gap_s, token_latency_s, tokens_per_chunk, jitter: keywords of `G`."""
+    """chunk_gap_s, token_latency_s, tokens_per_chunk, jitter, jitter_between_minutes: keywords of `G`."""
     streams = rows[frame.stream[rows] & frame.ok[rows]]
-    chosen = np.zeros(frame.n, dtype=np.bool_)
-    chosen[streams] = True
     arrivals = frame.ledgers.arrivals
     why = "no request had a second arrival" if len(streams) else NO_STREAM
-    gap = weighted(*arrivals.gap_s.of(chosen), per="arrival", source=CHUNK, reason=why)
-    latency = weighted(*arrivals.token_latency_s.of(chosen), per="token", source=CHUNK, reason=gap.reason or NO_COUNTS)
+    gaps = arrivals.gap_s.of(streams)
+    gap = described(gaps, per="arrival", source=CHUNK, reason=why)
+    latency = described(arrivals.token_latency_s.of(streams), per="token", source=CHUNK, reason=gap.reason or NO_COUNTS)
     return {
         "chunk_gap_s": gap,
         "token_latency_s": _with_unknown(latency, int(arrivals.uncounted[streams].sum()), "arrivals"),
         "tokens_per_chunk": _tokens_per_chunk(frame, streams),
         "jitter": _jitter(gap),
+        "jitter_between_minutes": _between_minutes(gaps.minute_medians(MINUTE_GAPS), gap),
     }
 
 
 def _tokens_per_chunk(frame: Frame, streams: Ints) -> D:
-    tokens = frame.ledgers.tokens[flat(frame.ledgers.offsets, streams)]
+    tokens = taken(frame.ledgers.tokens, spans(frame.ledgers.offsets, streams))
     times = np.bincount(tokens[tokens != UNKNOWN_TOKENS])
     why = NO_COUNTS if len(tokens) else NO_STREAM
-    found = weighted(
-        np.arange(len(times), dtype=np.float64), times, per="chunk", source=CHUNK, reason=why, unit="tokens"
-    )
+    counts = Ordered(np.arange(len(times), dtype=np.float64), times)
+    found = described(counts, per="chunk", source=CHUNK, reason=why, unit="tokens")
     return _with_unknown(found, len(tokens) - found.n, "chunks")
 
 
@@ -119,18 +125,39 @@ def _jitter(gap: D) -> N:
     return exact(gap.p99 / gap.p50, gap.n, CHUNK)
 
 
+def _between_minutes(medians: Floats, gap: D) -> N:
+    """Coefficient of variation of the per-minute medians: sample standard deviation ÷ mean."""
+    n = len(medians)
+    if n < MINUTES:
+        why = f"needs at least {MINUTES} minutes of {MINUTE_GAPS} gaps each, there are {n}"
+        return absent(gap.reason or why, n, CHUNK)
+    if medians.mean() <= 0:
+        return absent("the median chunk gap is 0", n, CHUNK)
+    return exact(float(medians.std(ddof=1) / medians.mean()), n, CHUNK)
+
+
 def server_times(frame: Frame, rows: Ints, counters: Counters | None, why: dict[str, str]) -> dict[str, D]:
-    """The server's own queue, prefill and decode times: per request, else the mean of its counters."""
-    columns = {"queue": frame.queue_s, "prefill": frame.prefill_s, "decode": frame.server_decode_s}
+    """The server's own times: per request, else the mean of its counters. Its time per output token is the
+    per-token one of finished requests, never its gaps between output events (C16)."""
+    ok = rows[frame.ok[rows]]
+    none = np.full(frame.n, np.nan)
+    columns = {
+        "server_ttft_s": ("ttft", none),
+        "server_tpot_s": ("tpot", none),
+        "server_queue_s": ("queue", frame.queue_s),
+        "server_prefill_s": ("prefill", frame.prefill_s),
+        "server_decode_s": ("decode", frame.server_decode_s),
+        "draft_time_s": ("draft", frame.draft_s),
+        "verify_time_s": ("verify", frame.verify_s),
+    }
     return {
-        f"server_{name}_s": _server_time(numbers[rows[frame.ok[rows]]], name, counters, why)
-        for name, numbers in columns.items()
+        key: _server_time(numbers[ok], counter, counters, why.get(key, "the server does not tell it per request"))
+        for key, (counter, numbers) in columns.items()
     }
 
 
-def _server_time(values: Floats, name: str, counters: Counters | None, why: dict[str, str]) -> D:
+def _server_time(values: Floats, name: str, counters: Counters | None, reason: str) -> D:
     values = values[~np.isnan(values)]
-    reason = why.get(f"server_{name}_s", "the server does not tell it per request")
     if len(values) or counters is None:
         return distribution(values, per="request", source=PER_REQUEST, reason=reason)
     total, count = counters.get(f"{name}_sum"), counters.get(f"{name}_count")

@@ -8,23 +8,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from loadgen.analyze.columns import Bools, Floats, Ints, Ragged, float_lists, int_lists
+from loadgen.analyze.columns import Bools, Ints, Ragged, float_lists, int_lists
+from loadgen.analyze.samples import Samples, samples_of
 from loadgen.drive import UNKNOWN_TOKENS
 
-
-@dataclass(frozen=True)
-class Samples:
-    """Values in ascending order, each with its row and weight (None: all 1). Sorted once, selected for every
-    group: a selection of sorted values is sorted."""
-
-    values: Floats
-    weights: Ints | None
-    row: NDArray[np.int32]
-
-    def of(self, chosen: Bools) -> tuple[Floats, Ints | None]:
-        """(values, weights) of the rows chosen, still in order."""
-        at = np.flatnonzero(chosen[self.row])
-        return self.values[at], None if self.weights is None else self.weights[at]
+NS_PER_MINUTE = 60_000_000_000
 
 
 @dataclass(frozen=True)
@@ -32,7 +20,8 @@ class Arrivals:
     """Chunks that came together are one arrival (docs/method.md, "Words"); a row's first has no gap.
 
     `gap_s`: time since the request's previous arrival, weight 1. `token_latency_s`: gap ÷ tokens of the
-    arrival, weighted by them. `uncounted`: per row, later arrivals of unknown token count.
+    arrival, weighted by them. `uncounted`: per row, later arrivals of unknown token count. Minutes count from
+    the first chunk of all rows.
     """
 
     gap_s: Samples
@@ -103,25 +92,24 @@ def _opens_arrival(offsets: Ints, at_ns: Ints, numbers: Ragged[np.int64]) -> Boo
 def _arrivals(row: Ints, opens: Bools, at_ns: Ints, known: Ints, unknown: Ints, rows: int) -> Arrivals:
     start = np.flatnonzero(opens)
     if not len(start):
+        nothing = np.zeros(0)
         return Arrivals(
-            _sorted(np.zeros(0), start, start), _sorted(np.zeros(0), start, start), np.zeros(rows, np.int64)
+            gap_s=samples_of(nothing, None, start, start, rows),
+            token_latency_s=samples_of(nothing, start, start, start, rows),
+            uncounted=np.zeros(rows, np.int64),
         )
     tokens, uncounted = np.add.reduceat(known, start), np.add.reduceat(unknown, start) > 0
     owner, at = row[start], at_ns[start]
     later = np.flatnonzero(owner[1:] == owner[:-1]) + 1
-    gap_s, owner, tokens, uncounted = (at[later] - at[later - 1]) / 1e9, owner[later], tokens[later], uncounted[later]
+    gap_s, minute = (at[later] - at[later - 1]) / 1e9, (at[later] - at.min()) // NS_PER_MINUTE
+    owner, tokens, uncounted = owner[later], tokens[later], uncounted[later]
     counted = ~uncounted & (tokens > 0)
     weights = tokens[counted]
     return Arrivals(
-        gap_s=_sorted(gap_s, None, owner),
-        token_latency_s=_sorted(gap_s[counted] / weights, weights, owner[counted]),
+        gap_s=samples_of(gap_s, None, owner, minute, rows),
+        token_latency_s=samples_of(gap_s[counted] / weights, weights, owner[counted], minute[counted], rows),
         uncounted=np.bincount(owner[uncounted], minlength=rows),
     )
-
-
-def _sorted(values: Floats, weights: Ints | None, row: Ints) -> Samples:
-    order = np.argsort(values)
-    return Samples(values[order], None if weights is None else weights[order], row[order].astype(np.int32))
 
 
 def _largest(offsets: Ints, known: Ints, rows: int) -> Ints:

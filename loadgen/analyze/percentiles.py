@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -36,23 +40,56 @@ def distribution(
     `failures`: requests that count as +∞ in the second view; None = the number has no such view.
     """
     ordered = np.sort(values)
-    found = weighted(ordered, None, per=per, source=source, reason=reason, unit=unit)
+    found = described(Ordered(ordered, None), per=per, source=source, reason=reason, unit=unit)
     return found if failures is None else found.model_copy(update={"all_sent": _all_sent(ordered, failures)})
 
 
-def weighted(ordered: Floats, weights: Ints | None, *, per: str, source: str, reason: str, unit: str = "s") -> D:
-    """As if every value stood there `weight` times; n = Σ weights. `ordered` ascending, weights ≥ 0, None: all 1."""
-    upto = None if weights is None else np.cumsum(weights)
-    n = len(ordered) if upto is None else int(upto[-1]) if len(upto) else 0
+class Ranked(Protocol):
+    """Samples in ascending order, reached by their 1-based rank."""
+
+    @property
+    def n(self) -> int: ...
+
+    @property
+    def mean(self) -> float: ...
+
+    def sample(self, of_rank: int) -> float: ...
+
+
+@dataclass(frozen=True)
+class Ordered:
+    """`values` ascending, each as if it stood there `weight` times (≥ 0; None: once)."""
+
+    values: Floats
+    weights: Ints | None
+
+    @cached_property
+    def _upto(self) -> Ints | None:
+        return None if self.weights is None else np.cumsum(self.weights)
+
+    @property
+    def n(self) -> int:
+        upto = self._upto
+        return len(self.values) if upto is None else int(upto[-1]) if len(upto) else 0
+
+    @property
+    def mean(self) -> float:
+        return float(self.values.mean() if self.weights is None else np.dot(self.values, self.weights) / self.n)
+
+    def sample(self, of_rank: int) -> float:
+        upto = self._upto
+        return float(self.values[of_rank - 1 if upto is None else np.searchsorted(upto, of_rank)])
+
+
+def described(ranked: Ranked, *, per: str, source: str, reason: str, unit: str = "s") -> D:
+    """The distribution of ranked samples; `reason` is given where there are none."""
+    n = ranked.n
     if n == 0:
         return D(n=0, unit=unit, per=per, source=source, reason=reason)
-
-    def sample(of_rank: int) -> float:
-        return float(ordered[of_rank - 1 if upto is None else np.searchsorted(upto, of_rank)])
-
-    found = {name: sample(rank(n, p)) for name, p in PERCENT.items() if n >= SMALLEST_N[name]}
-    mean = float(ordered.mean() if weights is None else np.dot(ordered, weights) / n)
-    return D(n=n, unit=unit, per=per, source=source, mean=mean, max=sample(n), reasons=_too_few(n), **found)
+    found = {name: ranked.sample(rank(n, p)) for name, p in PERCENT.items() if n >= SMALLEST_N[name]}
+    return D(
+        n=n, unit=unit, per=per, source=source, mean=ranked.mean, max=ranked.sample(n), reasons=_too_few(n), **found
+    )
 
 
 def _too_few(n: int) -> dict[str, str]:

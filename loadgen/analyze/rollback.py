@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from loadgen.analyze.columns import Ints
+from loadgen.analyze.columns import Bools, Ints
 from loadgen.analyze.counters import Counters
 from loadgen.analyze.frames import Frame
 from loadgen.analyze.spec_counts import Drafts
@@ -41,11 +41,28 @@ def _summed(frame: Frame, rows: Ints, drafts: Drafts, artefact: bool | None) -> 
     """A group's bounds are the sums of its requests' bounds; a request without any has [0, rounds]."""
     stats = frame.stats
     mine = rows[frame.ok[rows] & stats.told[rows]]
-    rounds = np.nan_to_num(stats.rounds[mine])
     low = np.where(np.isnan(stats.bound_low[mine]), 0.0, stats.bound_low[mine])
-    high = np.where(np.isnan(stats.bound_high[mine]), rounds, stats.bound_high[mine])
-    full = bool((stats.drafted[mine] == stats.k[mine] * rounds)[rounds > 0].all())
-    return _published(float(low.sum()), float(high.sum()), drafts, artefact, full, None)
+    high = np.where(np.isnan(stats.bound_high[mine]), np.nan_to_num(stats.rounds[mine]), stats.bound_high[mine])
+    low = np.where(_suspect(frame, mine, artefact), 0.0, low)
+    return _published(float(low.sum()), float(high.sum()), drafts, doubt(frame, mine, artefact))
+
+
+def doubt(frame: Frame, rows: Ints, artefact: bool | None) -> str | None:
+    """Why rejections in the statistics of these requests may be no rollbacks; None if they are."""
+    high = frame.stats.bound_high[rows]
+    if not (_suspect(frame, rows, artefact) & ~(high <= 0)).any():
+        return None
+    return ARTEFACT if artefact else UNKNOWN_METHOD
+
+
+def _suspect(frame: Frame, rows: Ints, artefact: bool | None) -> Bools:
+    """Requests whose drafted counts are, or with an unknown method may be, k × rounds by construction. A method
+    that counted a draft shorter than k counts what was drafted (in that request)."""
+    stats = frame.stats
+    if artefact is not None:
+        return np.full(len(rows), artefact)
+    shorter: Bools = stats.drafted[rows] < stats.k[rows] * stats.rounds[rows]
+    return ~shorter
 
 
 def _from_counters(drafts: Drafts, counters: Counters | None, artefact: bool | None, zero_length: bool) -> Rollback:
@@ -57,25 +74,20 @@ def _from_counters(drafts: Drafts, counters: Counters | None, artefact: bool | N
         bounds = from_positions(rounds, drafted, at, zero_length_rounds=zero_length)
     except ValueError as error:
         return unknown(f"the counters contradict each other: {error}", rounds, COUNTERS)
-    missed = None if counters.whole else "the counter window is not whole: " + "; ".join(counters.incomplete)
-    full = drafted == len(at) * rounds
-    return _published(bounds.low, bounds.high, drafts, artefact, full, missed)
+    reason = None if counters.whole else "the counter window is not whole: " + "; ".join(counters.incomplete)
+    low = bounds.low
+    if bounds.high > 0 and (artefact or (artefact is None and drafted == len(at) * rounds)):
+        low, reason = 0, ARTEFACT if artefact else UNKNOWN_METHOD
+    return _published(low, bounds.high, drafts, reason)
 
 
-def _published(
-    low: float, high: float, drafts: Drafts, artefact: bool | None, full: bool, missed: str | None
-) -> Rollback:
-    """`full`: all drafts are counted with k tokens, which is what an artefact would look like."""
-    reason = missed
-    if artefact and high > 0:
-        low, reason = 0.0, ARTEFACT
-    elif artefact is None and full and high > 0:
-        low, reason = 0.0, UNKNOWN_METHOD
-    elif low != high and reason is None:
-        reason = "the counts allow an interval only: drafts of different lengths without per-round data"
+def _published(low: float, high: float, drafts: Drafts, reason: str | None) -> Rollback:
+    """`reason`: why the counts are not to be trusted as they are."""
     exact = low == high and reason is None
+    if low != high and reason is None:
+        reason = "the counts allow an interval only: drafts of different lengths without per-round data"
     rounds = drafts.rounds
     return Rollback(
         value=low / rounds if exact else None, low=low / rounds, high=high / rounds, exact=exact,
-        n=int(rounds), source=drafts.source, reason=reason,
+        n=int(rounds), source=drafts.source, reason=reason or drafts.note,
     )  # fmt: skip

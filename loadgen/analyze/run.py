@@ -10,12 +10,13 @@ import numpy as np
 from loadgen.analyze import latency
 from loadgen.analyze.conditions import conditions, of_run
 from loadgen.analyze.decompose import ArmData, baseline_of, decompose
+from loadgen.analyze.failures import failures_of
 from loadgen.analyze.frames import Frame, frame_of
 from loadgen.analyze.groups import Group, groups_of, overall
 from loadgen.analyze.reconcile import reconcile
 from loadgen.analyze.selfcheck import validity
 from loadgen.analyze.speculation import Setting, speculation
-from loadgen.analyze.summary import Absent, Arm, G, Requests, Summary
+from loadgen.analyze.summary import Absent, Arm, Failure, G, N, Requests, Summary
 from loadgen.analyze.throughput import Flow, flow_of, throughput
 from loadgen.analyze.windows import windows_of
 from loadgen.drive import Accounting, Outcome
@@ -29,12 +30,13 @@ def analyze(run: RunData) -> Summary:
     manifest = run.manifest
     arms = {name: _arm_data(run, name) for name in manifest.arms}
     slos = manifest.scenario.get("slos") or {}
+    shown = {name: _arm(data, slos, failures_of(run.requests, name)) for name, data in arms.items()}
     return Summary(
         run_id=manifest.run_id,
         finished=manifest.state == "finished",
         validity=validity(run.health, [d.frame for d in arms.values()], [w for d in arms.values() for w in d.windows]),
-        arms={name: _arm(data, slos) for name, data in arms.items()},
-        decomposition=decompose(arms, baseline_of(manifest.arms)),
+        arms=shown,
+        decomposition=decompose(arms, baseline_of(manifest.arms), _net_by_stage(shown)),
         reconciliation=[
             row
             for data in arms.values()
@@ -45,6 +47,16 @@ def analyze(run: RunData) -> Summary:
         verdict=Absent(reason=LATER),
         conditions=of_run(run),
     )
+
+
+def _net_by_stage(arms: Mapping[str, Arm]) -> dict[tuple[str, str], N]:
+    """Net tokens/s of the groups that are a whole stage."""
+    return {
+        (name, g.stage): g.throughput.net_tokens_per_s
+        for name, arm in arms.items()
+        for g in arm.by
+        if g.stage is not None and g.task_type is None
+    }
 
 
 def _arm_data(run: RunData, name: str) -> ArmData:
@@ -72,17 +84,18 @@ def _longest_draft(facts: ArmFacts, frame: Frame) -> int | None:
     return facts.k if facts.k is not None or not len(told) else int(told.max())
 
 
-def _arm(data: ArmData, slos: Mapping[str, Any]) -> Arm:
+def _arm(data: ArmData, slos: Mapping[str, Any], failures: list[Failure]) -> Arm:
     flow = flow_of(data.frame, data.windows)
     return Arm(
         overall=_group(data, flow, overall(data.frame, data.windows), slos),
         by=[_group(data, flow, group, slos) for group in groups_of(data.frame, data.windows)],
+        failures=failures,
     )
 
 
 def _group(data: ArmData, flow: Flow, group: Group, slos: Mapping[str, Any]) -> G:
     frame, rows = data.frame, group.rows
-    speed, slow_end = latency.speed(frame, rows)
+    speed, slow_end = latency.stream_speed(frame, rows)
     why = data.setting.facts.absent_columns
     return G(
         task_type=group.task_type,
@@ -91,6 +104,8 @@ def _group(data: ArmData, flow: Flow, group: Group, slos: Mapping[str, Any]) -> 
         concurrency=group.concurrency,
         stage=group.stage,
         temperature=group.temperature,
+        top_p=group.top_p,
+        top_k=group.top_k,
         requests=_requests(data, group),
         stream=latency.stream(frame, rows),
         non_stream=latency.non_stream(frame, rows),

@@ -17,6 +17,7 @@ from loadgen.analyze.frames import Frame
 from loadgen.analyze.groups import Group
 from loadgen.analyze.representative import why_not
 from loadgen.analyze.rollback import rollback
+from loadgen.analyze.runs import rollback_runs
 from loadgen.analyze.spec_counts import (
     Drafts,
     Steps,
@@ -77,6 +78,7 @@ def speculation(frame: Frame, group: Group, setting: Setting) -> Speculation:
         **_positions(found.drafts, why),
         acceptance_rate_per_request_mean=_request_mean(frame, rows, found.drafts, why),
         rollback_rate=rollback(frame, rows, found.drafts, counters, setting.artefact, setting.structured),
+        rollback_runs=rollback_runs(frame, rows, found.drafts, why, setting.artefact),
         representative=reason is None,
         representative_reason=reason,
         flags=flags(frame, group, found.drafts, setting.facts.speculation, setting.k, setting.max_model_len),

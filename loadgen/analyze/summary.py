@@ -109,17 +109,36 @@ class Stream(_Model):
 class NonStream(_Model):
     total_time_s: D
     total_time_from_due_s: D
+    generation_speed: D
 
 
 class Throughput(_Model):
-    """`net_tokens_per_s`: steady-state window; `_run`: the whole measured time."""
+    """`net_tokens_per_s`: steady-state window; `_run`: the whole measured time.
+
+    `wasted_uncounted_requests`: failed ones with output that nobody counted, so not in `wasted_tokens`.
+    """
 
     net_tokens_per_s: N
     net_tokens_per_s_run: N
     goodput_requests_per_s: N
     goodput_tokens_per_s: N
     wasted_tokens: int
+    wasted_uncounted_requests: int
     window_rule: str
+
+
+class RollbackRuns(_Model):
+    """Rollbacks one after the other within a request, and whether they go with the tail (docs/method.md).
+
+    `share`: requests with a run of at least 3; `share_in_…_tail`: the same among the requests above the group's
+    P95 of that number.
+    """
+
+    longest: N
+    mean: N
+    share: N
+    share_in_tpot_tail: N
+    share_in_total_time_tail: N
 
 
 class Speculation(_Model):
@@ -137,6 +156,7 @@ class Speculation(_Model):
     per_position: list[N]
     per_position_conditional: list[N]
     rollback_rate: Rollback
+    rollback_runs: RollbackRuns
     representative: bool
     representative_reason: str | None
     flags: list[str]
@@ -148,6 +168,8 @@ class Conditions(_Model):
     input_len: dict[str, float | int | None]
     output_len: dict[str, float | int | None]
     temperature: list[float]
+    top_p: list[float]
+    top_k: list[int]
     batch_size_mean: N
     concurrency_mean: N
     cache_hit_share: N
@@ -156,6 +178,7 @@ class Conditions(_Model):
 class G(_Model):
     """One group of measured requests of one arm. `Arm.by` holds these combinations, unused keys null:
     task_type; input_segment; output_segment; task × input segment; task × output segment; temperature;
+    task × temperature where a task has several; temperature × top_p × top_k where a temperature has several;
     stage (with its concurrency); task × stage. Segment names are "<lo>-<hi>" in tokens (docs/method.md).
     """
 
@@ -165,6 +188,8 @@ class G(_Model):
     concurrency: int | None = None
     stage: str | None = None
     temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
     requests: Requests
     stream: Stream
     non_stream: NonStream
@@ -175,17 +200,34 @@ class G(_Model):
     generation_speed: D
     generation_speed_p5: N
     jitter: N
+    jitter_between_minutes: N
+    server_ttft_s: D
+    server_tpot_s: D
     server_queue_s: D
     server_prefill_s: D
     server_decode_s: D
+    draft_time_s: D
+    verify_time_s: D
     throughput: Throughput
     speculation: Speculation
     conditions: Conditions
 
 
+class Failure(_Model):
+    """Measured requests that did not succeed, of one cause. `example`: the message most of them had, redacted."""
+
+    outcome: str
+    error_class: str | None
+    error_status: int | None
+    n: int
+    task_types: list[str]
+    example: str | None
+
+
 class Arm(_Model):
     overall: G
     by: list[G]
+    failures: list[Failure] = []
 
 
 class Reconciliation(_Model):
@@ -204,7 +246,11 @@ class Reconciliation(_Model):
 
 
 class Decomposition(_Model):
-    """E tokens per step, a step costs c× a plain one, so decoding is E/c× faster (pooled means)."""
+    """E tokens per step, a step costs c× a plain one, so decoding is E/c× faster (pooled means).
+
+    `net_throughput_ratio`: candidate ÷ baseline net tokens/s of the stage, without an interval: it also holds
+    prefill, queueing and what the load asked for.
+    """
 
     stage: str
     concurrency: int | None
@@ -213,6 +259,7 @@ class Decomposition(_Model):
     e_decode: N
     c: N
     speedup_decode: N
+    net_throughput_ratio: N
     baseline_running: N
     candidate_running: N
     like_for_like: bool | None

@@ -100,6 +100,7 @@ def throughput(
         goodput_requests_per_s=good_requests,
         goodput_tokens_per_s=good_tokens,
         wasted_tokens=int(flow.total[failed].sum()),
+        wasted_uncounted_requests=int(flow.uncounted[failed].sum()),
         window_rule=WINDOW_RULE,
     )
 

@@ -9,11 +9,13 @@ from loadgen.drive.reading import Reading, StreamReader, read_whole, stray_error
 from loadgen.drive.sse import MAX_EVENT_BYTES
 from loadgen.drive.types import Attempt, Exchange, Ledger, Outcome
 from loadgen.plan import Case
+from loadgen.redact import printable
 from server_adapters.base import Adapter, Sampling, ServerError
 
 Redact = Callable[[str], str]
 
 MESSAGE_CHARS = 300
+CLASS_CHARS = 80
 #: redaction reads no more than this of a server's error page
 _MESSAGE_SOURCE_CHARS = 8192
 
@@ -135,9 +137,9 @@ class ExchangeReader:
             end_ns=ends[0] if ends else 0,
             connect_ns=exchange.connect_ns,
             outcome=verdict.outcome,
-            error_class=verdict.error_class,
+            error_class=self._message(verdict.error_class, CLASS_CHARS),
             error_status=verdict.status,
-            error_message=self._message(verdict.message),
+            error_message=self._message(verdict.message, MESSAGE_CHARS),
             ledger=reading.ledger if sent.stream else Ledger(),
             first_token_ns=reading.first_token_ns,
             first_answer_ns=reading.first_answer_ns,
@@ -162,8 +164,11 @@ class ExchangeReader:
             absent=_absent(reading, sent, output_len),
         )
 
-    def _message(self, message: str | None) -> str | None:
-        return None if message is None else self._redact(message[:_MESSAGE_SOURCE_CHARS])[:MESSAGE_CHARS]
+    def _message(self, message: str | None, limit: int) -> str | None:
+        """What a server said, fit to be stored and shown."""
+        if message is None:
+            return None
+        return printable(self._redact(message[:_MESSAGE_SOURCE_CHARS])[:limit])
 
 
 def judge(exchange: Exchange, sent: Sent, reading: Reading, adapter: Adapter) -> Verdict:

@@ -162,13 +162,14 @@ class StreamReader:
         rows, reading = self._rows, self.reading
         reading.id_tokens = sum(row.ids for row in rows)
         reading.by_ids = reading.id_tokens > 0
-        reading.counted = reading.by_ids or _counts_rise(rows)
+        continuous = _counts_rise(rows)
+        reading.counted = reading.by_ids or continuous
         told = 0
         for row in rows:
-            if reading.by_ids:
-                tokens = row.ids
-            elif reading.counted:
-                tokens = max(0, (row.cumulative or 0) - told)
+            if reading.counted:
+                # ids may be hidden while usage rises (reasoning), and usage may lag behind ids: both tell of tokens
+                risen = (row.cumulative or 0) - told if continuous else 0
+                tokens = max(risen, row.ids, 0)
                 told += tokens
             else:
                 tokens = UNKNOWN_TOKENS if row.has_output else 0

@@ -43,8 +43,8 @@ class WireLimits:
     keepalive_s: float = 3.0
 
 
-class _BodyTooLarge(Exception):
-    pass
+class BodyTooLarge(Exception):
+    """The answer is larger than `WireLimits` allows."""
 
 
 class _Wire:
@@ -118,7 +118,7 @@ class _Backend(httpcore.AsyncNetworkBackend):
         return _Stream(inner, begun_ns)
 
 
-class _Recorded(httpx.AsyncByteStream):
+class RecordedBody(httpx.AsyncByteStream):
     """The body that was read, for whoever uses the response as httpx has it."""
 
     def __init__(self, exchange: Exchange) -> None:
@@ -174,7 +174,7 @@ class PlainTransport(httpx.AsyncBaseTransport):
             _WIRE.reset(token)
         assert exchange.status is not None
         return httpx.Response(
-            exchange.status, headers=dict(exchange.headers), stream=_Recorded(exchange), request=request
+            exchange.status, headers=dict(exchange.headers), stream=RecordedBody(exchange), request=request
         )
 
     async def _run(self, request: httpx.Request, wire: _Wire) -> None:
@@ -190,12 +190,12 @@ class PlainTransport(httpx.AsyncBaseTransport):
         )
         exchange.headers_ns = wire.read_ns
         exchange.status = response.status
-        exchange.headers = _joined(response.headers)
+        exchange.headers = joined_headers(response.headers)
         try:
             async for data in response.aiter_stream():
                 _append(exchange, data, wire.read_ns)
                 if len(exchange.body) > self._limits.max_body_bytes:
-                    raise _BodyTooLarge(f"more than {self._limits.max_body_bytes} bytes")
+                    raise BodyTooLarge(f"more than {self._limits.max_body_bytes} bytes")
             exchange.complete = True
         finally:
             await response.aclose()
@@ -208,11 +208,11 @@ def make_transport(
     deadlines: Deadlines, limits: WireLimits | None = None, ssl_context: ssl.SSLContext | None = None
 ) -> PlainTransport:
     """A transport for one segment: a fresh one each time, so that no pool state outlives it (E5)."""
-    return PlainTransport(deadlines, limits or WireLimits(), ssl_context or _default_ssl_context())
+    return PlainTransport(deadlines, limits or WireLimits(), ssl_context or default_ssl_context())
 
 
 @functools.cache
-def _default_ssl_context() -> ssl.SSLContext:
+def default_ssl_context() -> ssl.SSLContext:
     return httpx.create_ssl_context(trust_env=False)
 
 
@@ -225,7 +225,7 @@ def _append(exchange: Exchange, data: bytes, stamp_ns: int) -> None:
         exchange.piece_end.append(len(exchange.body))
 
 
-def _joined(raw: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+def joined_headers(raw: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
     headers: dict[str, str] = {}
     for key, value in raw:
         name, text = key.decode("latin-1").lower(), value.decode("latin-1")
@@ -260,7 +260,7 @@ def _classify(failure: Exception, eof: bool) -> tuple[Outcome, str]:
             return (Outcome.TRUNCATED, "closed") if eof else (Outcome.MALFORMED, "http")
         case httpcore.NetworkError():
             return Outcome.TRUNCATED, "reset"
-        case _BodyTooLarge():
+        case BodyTooLarge():
             return Outcome.MALFORMED, "body_too_large"
         case _:
             return Outcome.CLIENT_FAULT, type(failure).__name__

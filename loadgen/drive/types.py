@@ -63,7 +63,12 @@ class Exchange:
     #: why the exchange did not run to its end, None if it did
     failure: Outcome | None = None
     failure_detail: str | None = None
+    #: "kernel": every read has the kernel's stamp; "kernel_partial": some have none; "user": none has
     timestamp_source: str = "user"
+    #: reads stamped in user space although the kernel's stamp was asked for
+    missing_stamps: int = 0
+    #: waited for its turn to connect, not part of `connect_ns`; None = reused a connection
+    connect_wait_ns: int | None = None
 
 
 #: `Ledger.tokens` entry of a token-bearing chunk whose count the server did not tell
@@ -77,9 +82,9 @@ class Ledger:
     A chunk's arrival is the stamp of the piece that holds the line end which terminates its event.
     Same arrival number ⇔ same stamp: such chunks came together, and only the last one's time is known.
 
-    Which chunk bears tokens, and how many: token ids if the stream has them; else the rise of
-    cumulative usage if usage came with the stream's first chunk of output (continuous usage);
-    else any chunk with output, its count `UNKNOWN_TOKENS`. A payload without choices never does.
+    Which chunk bears tokens, and how many: one whose token ids are not empty, or with which cumulative
+    usage rises (where usage came with the stream's first chunk of output: continuous usage); in a stream
+    with neither, any chunk with output, its count `UNKNOWN_TOKENS`. A payload without choices never does.
     """
 
     arrival_ns: array[int] = field(default_factory=lambda: array("q"))

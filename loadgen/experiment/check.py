@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from loadgen.experiment.context import check_context
 from loadgen.experiment.preflight import Preflight, preflight
 from loadgen.experiment.single import refuse_beyond
-from loadgen.plan import Plan, build_plan
+from loadgen.plan import Estimate, Plan, build_plan, estimate
 from loadgen.scenario import Limits, LoadedScenario, limits_of
 
 
 @dataclass(frozen=True)
 class CheckReport:
-    """`cost` in the currency of safety.price_per_million_output_tokens; None without a price."""
+    """`ready` is None, and `notes` empty, where the targets were not looked at. `estimate` rests on an assumption."""
 
     plan: Plan
     limits: Limits
-    cost: float | None
+    estimate: Estimate
     ready: Preflight | None
+    notes: tuple[str, ...]
 
 
 async def check(loaded: LoadedScenario, *, targets: bool = True) -> CheckReport:
@@ -26,11 +28,5 @@ async def check(loaded: LoadedScenario, *, targets: bool = True) -> CheckReport:
     plan = build_plan(loaded)
     refuse_beyond(plan, limits)
     ready = await preflight(loaded.scenario) if targets else None
-    return CheckReport(plan, limits, _cost(loaded, plan), ready)
-
-
-def _cost(loaded: LoadedScenario, plan: Plan) -> float | None:
-    price = loaded.scenario.safety.price_per_million_output_tokens
-    if price is None or plan.totals.output_tokens is None:
-        return None
-    return price * plan.totals.output_tokens / 1e6
+    notes = (*ready.notes, *check_context(plan, ready)) if ready else ()
+    return CheckReport(plan, limits, estimate(plan), ready, notes)

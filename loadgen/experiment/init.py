@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
 import httpx
-from pydantic import SecretStr
+import orjson
+from pydantic import ValidationError
 
 from loadgen.errors import TargetUnusable
-from loadgen.experiment.preflight import PROBE_TIMEOUT_S
+from loadgen.experiment.preflight import PROBE_TIMEOUT_S, bearer
+from loadgen.redact import Redactor
+from loadgen.scenario import Arm, SecretSource
 from server_adapters import adapter_named
 from server_adapters.base import Capabilities, Target, TargetError
 
@@ -27,7 +31,7 @@ arms:
     url: {url}
     adapter: {adapter}
     model: {model}
-{speculation}
+{api_key}{speculation}
   # The other arm of the comparison: the same server {other}.
   # {other_arm}:
   #   url: http://HOST:PORT
@@ -64,37 +68,53 @@ class ServerReport:
     scenario: str
 
 
-async def describe_server(url: str, file: str, api_key: SecretStr | None = None) -> ServerReport:
-    """Probe `url` as vLLM, else as any OpenAI-compatible server. Raises TargetUnusable."""
-    if urlsplit(url).scheme not in {"http", "https"} or not urlsplit(url).hostname:
-        raise TargetUnusable(f"{url!r} is not a server's base URL; write it like http://host:8000")
-    url = url.rstrip("/").removesuffix("/v1")
-    headers = {"Authorization": SecretStr(f"Bearer {api_key.get_secret_value()}")} if api_key else {}
+async def describe_server(url: str, file: str, api_key: SecretSource | None = None) -> ServerReport:
+    """Probe `url` as vLLM, else as any OpenAI-compatible server. Raises TargetUnusable, or ScenarioError: no key."""
+    url = _base_url(url)
+    headers = {} if api_key is None else bearer(api_key)
+    redact = Redactor(headers.values())
     target = Target(url, (f"{url}/metrics",), None, headers)
     async with httpx.AsyncClient(timeout=PROBE_TIMEOUT_S, trust_env=False) as client:
         for name in ("vllm", "openai"):
             try:
                 found = await adapter_named(name).probe(client, target)
             except TargetError as error:
-                raise TargetUnusable(str(error)) from None
+                raise TargetUnusable(redact(str(error))) from None
             if name == "openai" or found.metrics:
-                return ServerReport(url, name, found, _scenario(url, name, found, file))
+                found = replace(found, notes=tuple(redact(note) for note in found.notes))
+                return ServerReport(url, name, found, _scenario(url, name, found, file, api_key))
     raise AssertionError("the openai adapter always answers")
 
 
-def _scenario(url: str, adapter: str, found: Capabilities, file: str) -> str:
+def _base_url(url: str) -> str:
+    """As scenarios have it: no user, password or query in it."""
+    url = url.rstrip("/").removesuffix("/v1")
+    try:
+        return Arm(url=url).url or url
+    except ValidationError as error:
+        why = str(error.errors()[0]["msg"]).removeprefix("Value error, ")
+        raise TargetUnusable(f"{Redactor()(url)!r} is not a server's base URL: {why}") from None
+
+
+def _scenario(url: str, adapter: str, found: Capabilities, file: str, api_key: SecretSource | None) -> str:
     on = found.speculation is True
     known = found.speculation is not None
     length = found.max_model_len or 2048
     return _TEMPLATE.format(
         url=url,
         file=file,
-        name=f"{urlsplit(url).hostname}-first".replace(":", "-"),
+        name=re.sub(r"[^A-Za-z0-9.-]+", "-", urlsplit(url).hostname or "").strip("-.")[:57] + "-first",
         arm="candidate" if on else "baseline",
         other_arm="baseline" if on else "candidate",
         other="without speculation" if on else "with speculation",
         adapter=adapter,
-        model=found.models[0] if found.models else "MODEL",
+        model=_yaml(found.models[0]) if found.models else "MODEL",
+        api_key="" if api_key is None else f"    api_key: {{env: {_yaml(api_key.env or '')}}}\n",
         speculation=f"    speculation: {'on' if on else 'off'}\n" if known else "",
         input_high=max(64, min(512, length // 4)),
     )
+
+
+def _yaml(text: str) -> str:
+    """`text` as YAML, whatever a server calls its model: JSON's strings are YAML's."""
+    return orjson.dumps(text).decode()

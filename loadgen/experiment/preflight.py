@@ -13,7 +13,7 @@ from pydantic import SecretStr
 from loadgen.errors import TargetUnusable
 from loadgen.record import ArmFacts
 from loadgen.redact import Redactor
-from loadgen.scenario import Arm, Scenario, read_secret
+from loadgen.scenario import Arm, Scenario, SecretSource, read_secret
 from server_adapters import adapter_named
 from server_adapters.base import Adapter, Capabilities, Target, TargetError
 
@@ -60,15 +60,17 @@ async def preflight(scenario: Scenario) -> Preflight:
             arms[result.name] = result
     if problems:
         raise TargetUnusable(redact("\n".join(problems)))
-    notes = tuple(f"{name}: {note}" for name, arm in arms.items() for note in arm.notes)
+    notes = tuple(redact(f"{name}: {note}") for name, arm in arms.items() for note in arm.notes)
     return Preflight(arms, redact, notes)
 
 
 def _headers(arm: Arm) -> dict[str, SecretStr]:
-    headers = dict(arm.headers)
-    if arm.api_key is not None:
-        headers["Authorization"] = SecretStr(f"Bearer {read_secret(arm.api_key).get_secret_value()}")
-    return headers
+    return dict(arm.headers) | ({} if arm.api_key is None else bearer(arm.api_key))
+
+
+def bearer(source: SecretSource) -> dict[str, SecretStr]:
+    """The header that lets us in. Raises ScenarioError where there is no key."""
+    return {"Authorization": SecretStr(f"Bearer {read_secret(source).get_secret_value()}")}
 
 
 def targets_of(arm: Arm) -> tuple[Target, ...]:
@@ -76,7 +78,7 @@ def targets_of(arm: Arm) -> tuple[Target, ...]:
     urls = [u.rstrip("/") for u in (arm.urls or [arm.url or ""])]
     pages = tuple(arm.metrics_urls) if arm.metrics_urls is not None else tuple(f"{u}/metrics" for u in urls)
     headers = _headers(arm)
-    return tuple(Target(url, pages, arm.model, headers) for url in urls)
+    return tuple(Target(url, pages, arm.model, headers, arm.spec_method) for url in urls)
 
 
 async def _ready(client: httpx.AsyncClient, name: str, arm: Arm, scenario: Scenario, redact: Redactor) -> ReadyArm:
@@ -85,7 +87,7 @@ async def _ready(client: httpx.AsyncClient, name: str, arm: Arm, scenario: Scena
     capabilities: list[Capabilities] = []
     for target in targets:
         try:
-            capabilities.append(await adapter.probe(client, target))
+            capabilities.append(await adapter.probe(client, target, scenario.workload.endpoint))
         except TargetError as error:
             raise TargetUnusable(f"{name} ({redact(target.url)}): {error}") from None
     model = _model(name, arm, capabilities)
@@ -126,8 +128,8 @@ def _check_expectations(name: str, arm: Arm, capabilities: Capabilities) -> None
     wants_metrics = arm.adapter == "vllm" and arm.metrics_urls != []
     if wants_metrics and not capabilities.metrics:
         raise TargetUnusable(
-            f"{name}: no usable metrics page; draft and accept counters would be missing. Name the pages with "
-            f"arms.{name}.metrics_urls, or set it to [] to run without server counters"
+            f"{name}: no usable metrics page{_why_no_page(capabilities)}; draft and accept counters would be missing. "
+            f"Name the pages with arms.{name}.metrics_urls, or set it to [] to run without server counters"
         )
     if arm.speculation is None:
         return
@@ -143,6 +145,12 @@ def _check_expectations(name: str, arm: Arm, capabilities: Capabilities) -> None
             "(its draft counters are " + ("there" if capabilities.speculation else "absent") + "); "
             "check the server's --speculative-config or the arm's URL"
         )
+
+
+def _why_no_page(capabilities: Capabilities) -> str:
+    """What the probe said of each page, in brackets."""
+    said = [note for note in capabilities.notes if note.startswith("no server counters from ")]
+    return f" ({'; '.join(said)})" if said else ""
 
 
 def _facts(

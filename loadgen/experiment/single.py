@@ -6,9 +6,10 @@ import asyncio
 import platform
 import signal
 import sys
+import tempfile
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,6 +24,7 @@ from loadgen.clock import anchor, now_ns
 from loadgen.control import Live, decide
 from loadgen.drive import Attempt, LoopHealth, SegmentResult, StopReason, Tally
 from loadgen.errors import ScenarioError, StorageError
+from loadgen.experiment.context import check_context
 from loadgen.experiment.driving import make_drivers
 from loadgen.experiment.lengths import measure_lengths
 from loadgen.experiment.preflight import Preflight, preflight
@@ -34,6 +36,8 @@ from loadgen.scenario import Limits, LoadedScenario, limits_of
 CONTROL_INTERVAL_S = 0.5
 #: Between deciding to start a segment and its time zero: the driver's set-up must not make arrivals late.
 START_LEAD_NS = 250_000_000
+#: A wait for an idle server longer than this is said.
+SAY_AFTER_S = 1.5
 #: Queue lengths kept for control: the latest scrapes of one arm.
 WAITING_KEPT = 8
 
@@ -98,16 +102,18 @@ async def run_scenario(loaded: LoadedScenario, options: RunOptions, progress: Pr
     refuse_beyond(plan, limits)
     _writable(options.out)
     ready = await preflight(loaded.scenario)
+    cut = check_context(plan, ready)
     lengths = await measure_lengths(loaded, ready)
     writer = RunWriter(options.out, _manifest(loaded, options, plan, lengths, ready), ready.redact)
     run = _Run(loaded, plan, limits, lengths, ready, writer, progress, options)
-    progress.started(plan, writer.path, ready.notes)
     state: str = "failed"
     reason: str | None = "internal error"
-    try:
-        state, reason = await run.everything()
-    finally:
-        lost = _close(writer, state, reason, run.lengths)
+    with _interrupts(run.interrupt):
+        progress.started(plan, writer.path, (*ready.notes, *cut))
+        try:
+            state, reason = await run.everything()
+        finally:
+            lost = _close(writer, state, reason, run.lengths)
     if lost is not None:
         state, reason = "failed", str(lost)
     return RunResult(writer.path, _summary(writer.path, progress), state, reason)
@@ -139,6 +145,8 @@ def save_summary(path: Path, summary: Summary) -> None:
         temporary.write_bytes(data)
         temporary.replace(path / "summary.json")
     except OSError as error:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
         raise StorageError(f"{path}: summary.json cannot be written: {error.strerror}") from None
 
 
@@ -152,8 +160,8 @@ def refuse_beyond(plan: Plan, limits: Limits) -> None:
         ("max_requests_per_second", asked.peak_rate_per_s, limits.max_requests_per_second),
     ]
     problems = [
-        f"the plan asks for {value:,g} but safety.{key} is {cap:,g} for environment: {limits.environment}; "
-        f"ask for less, or set safety.{key} yourself"
+        f"the plan asks for {key} = {value:,.10g}, and {cap:,.10g} is allowed "
+        f"(safety.{key}, or its default for environment: {limits.environment}); ask for less, or raise safety.{key}"
         for key, value, cap in pairs
         if value is not None and cap is not None and value > cap
     ]
@@ -195,7 +203,7 @@ class _Run:
             on_scrape=self._scraped,
         )
         self.stop_reason: str | None = None
-        self.interrupted = False
+        self.interrupted = asyncio.Event()
 
     def _scrape_interval(self) -> float:
         """The scenario's interval, or a tenth of the shortest stage, so that every stage has samples."""
@@ -204,13 +212,12 @@ class _Run:
         return max(0.2, min(self.scenario.scrape.interval_s, shortest / 10))
 
     async def everything(self) -> tuple[str, str | None]:
-        await self.scraper.start()
         try:
-            with _interrupts(self._interrupt):
-                await self._segments()
+            await self.scraper.start()
+            await self._segments()
         finally:
             await self.scraper.stop()
-        if self.interrupted:
+        if self.interrupted.is_set():
             return "interrupted", self.stop_reason
         return ("failed", self.stop_reason) if self.stop_reason else ("finished", None)
 
@@ -253,10 +260,25 @@ class _Run:
         """Wait for an idle server, then scrape: only measured parts need it exactly; warm-up just drains."""
         if self.stop_reason and edge == "start":
             return None
-        limit = 0.0 if self.interrupted else self.scenario.scrape.idle_wait_s
-        idle = await self.scraper.wait_idle(segment.arm, limit)
+        idle = await self._until_idle(segment.arm)
         await self.scraper.edge(segment.arm, segment.number, edge)
         return idle
+
+    async def _until_idle(self, arm: str) -> Idle:
+        """One look is all that an interrupted run takes, also when the interrupt comes while it waits."""
+        waiting = asyncio.create_task(self.scraper.wait_idle(arm, self.scenario.scrape.idle_wait_s))
+        interrupted = asyncio.create_task(self.interrupted.wait())
+        both = (waiting, interrupted)
+        done, _ = await asyncio.wait(both, timeout=SAY_AFTER_S, return_when=asyncio.FIRST_COMPLETED)
+        if not done:
+            limit = self.scenario.scrape.idle_wait_s
+            self.progress.say(f"waiting for the server of {arm} to become idle, at most {limit:g} s …")
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        interrupted.cancel()
+        if waiting.done():
+            return waiting.result()
+        waiting.cancel()
+        return await self.scraper.wait_idle(arm, 0.0)
 
     def _scraped(self, scrape: Scrape) -> None:
         self.writer.scrape(scrape)
@@ -291,10 +313,10 @@ class _Run:
         for driver in self.drivers.values():
             driver.stop(why)
 
-    def _interrupt(self) -> None:
+    def interrupt(self) -> None:
         """First Ctrl-C: send nothing new, let requests in flight drain. Second: cut them now."""
-        first = not self.interrupted
-        self.interrupted = True
+        first = not self.interrupted.is_set()
+        self.interrupted.set()
         self._stop("interrupted by the user", "user_stop")
         self.progress.say(
             "finishing requests in flight; Ctrl-C again cuts them" if first else "cutting requests in flight"
@@ -316,7 +338,7 @@ def _finished(record: PhaseRecord, result: SegmentResult, idle: Idle | None) -> 
 
 @contextmanager
 def _interrupts(handler: Callable[[], None]) -> Iterator[None]:
-    """SIGINT and SIGTERM go to `handler` while the run lives."""
+    """SIGINT and SIGTERM go to `handler` while the run lives, and until its records are closed."""
     loop = asyncio.get_running_loop()
     for name in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(name, handler)
@@ -330,9 +352,8 @@ def _interrupts(handler: Callable[[], None]) -> Iterator[None]:
 def _writable(out: Path) -> None:
     try:
         out.mkdir(parents=True, exist_ok=True)
-        probe = out / ".specload-write-test"
-        probe.write_bytes(b"x" * 4096)
-        probe.unlink()
+        with tempfile.TemporaryFile(dir=out, prefix=".specload-write-test-") as probe:
+            probe.write(b"x" * 4096)
     except OSError as error:
         raise StorageError(f"{out}: cannot write there: {error.strerror}; choose another folder with --out") from None
 

@@ -21,6 +21,8 @@ from loadgen.redact import Redactor
 from server_adapters.base import CollectionError, MetricsPage
 
 READY = "ready"
+#: A terminal and a service manager send them to the whole group.
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
 #: A metrics page larger than this is none.
 MAX_PAGE_BYTES = 32 * 2**20
 RETRY_AFTER_S = 0.1
@@ -67,8 +69,10 @@ class Failed:
 
 
 def serve(pipe: Connection) -> None:
-    """Entry of the child process. Ctrl-C is the parent's business: the last scrapes come after it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Entry of the child process. Signals are the parent's business: the last scrapes come after them."""
+    for name in SIGNALS:
+        signal.signal(name, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
     setup = Setup((), 0.0, 0.0)
     try:
         setup = pipe.recv()

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
+import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 
 from loadgen.clock import now_ns
 from loadgen.observe.gauges import idle, load, value
-from loadgen.observe.scrape_process import READY, Done, Failed, Look, Seen, Setup, redactor_of, serve
+from loadgen.observe.scrape_process import READY, SIGNALS, Done, Failed, Look, Seen, Setup, redactor_of, serve
 from loadgen.observe.types import Edge, Idle, Scrape, ScrapeArm, Scraped
 
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 5.0
+#: A server that cannot be reached for so long is not waited for: it does not become idle by itself.
+PATIENCE_S = 3.0
 #: Between two looks while waiting for an idle server.
 IDLE_POLL_S = 0.25
 #: Beyond the scrapes' own time limits: a process that says nothing for so long is not there.
@@ -61,7 +66,8 @@ class Scraper:
         spawn = multiprocessing.get_context("spawn")
         self._pipe, theirs = spawn.Pipe()
         self._process = spawn.Process(target=serve, args=(theirs,), daemon=True, name="specload-scraper")
-        self._process.start()
+        with _signals_held():
+            self._process.start()
         theirs.close()
         self.gone = None
         asyncio.get_running_loop().add_reader(self._pipe.fileno(), self._readable)
@@ -89,7 +95,8 @@ class Scraper:
             state = idle(scrapes)
             if state:
                 return Idle(True, None, waited)
-            cannot_tell = state is None and all(s.status is not Scraped.UNREACHABLE for s in scrapes)
+            unreachable = [s.status is Scraped.UNREACHABLE for s in scrapes]
+            cannot_tell = state is None and (not any(unreachable) or (all(unreachable) and waited > PATIENCE_S))
             if cannot_tell or waited + IDLE_POLL_S > timeout_s or self.gone:
                 return Idle(state, _why_not_idle(scrapes), waited)
             await asyncio.sleep(IDLE_POLL_S)
@@ -203,6 +210,17 @@ class Scraper:
         if not self._stopping:
             for arm in self._arms:
                 self._unreachable(arm, None, None, reason)
+
+
+@contextmanager
+def _signals_held() -> Iterator[None]:
+    """A process started in here is born with the signals blocked, until it ignores them. They reach us afterwards."""
+    resource_tracker.ensure_running()  # or starting the process would start it, and unblock them
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class _Gone(Exception):

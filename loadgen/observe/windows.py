@@ -78,6 +78,8 @@ def _edges(looks: Sequence[Scrape], model: str, start_ns: int, end_ns: int, segm
     notes: list[str] = []
     first = _first(looks, good, start_ns, segment, notes)
     last = _last(looks, good, end_ns, segment, notes)
+    if last == good[-1] < len(looks) - 1 and looks[last].answered_ns < end_ns:
+        notes.append(f"no scrape after that was usable ({unusable(looks[-1], model)})")
     if first >= last:
         return "one usable scrape only: no difference can be taken"
     return _Edges(list(looks[first : last + 1]), [f"{looks[0].source}: {note}" for note in notes])
@@ -206,7 +208,9 @@ def _counters(page: MetricsPage, model: str) -> _Values:
 
 
 def _engines(page: MetricsPage, model: str) -> set[str | None]:
-    return {key.engine for key, _ in _mine(page, model)}
+    """Engines on the page; series of the whole server (no engine label) are no engine beside labelled ones."""
+    found = {key.engine for key, _ in _mine(page, model)}
+    return found if found == {None} else found - {None}
 
 
 def _assemble(found: dict[str, _PageIncrease], unusable_pages: list[str], start_ns: int, end_ns: int) -> CounterWindow:

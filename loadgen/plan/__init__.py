@@ -1,6 +1,7 @@
 """What exactly happens and when: seeded, pure, the same on any machine."""
 
 from loadgen.plan.calibration import ESTIMATE, correct_lengths, fit_lengths, probe_texts
+from loadgen.plan.estimate import Estimate, estimate
 from loadgen.plan.render import Rendered, render
 from loadgen.plan.schedule import Plan, build_plan
 from loadgen.plan.shard import shard
@@ -21,6 +22,7 @@ __all__ = [
     "NEVER",
     "Case",
     "ClosedLoop",
+    "Estimate",
     "Executor",
     "LengthModel",
     "OpenLoop",
@@ -31,6 +33,7 @@ __all__ = [
     "Segment",
     "build_plan",
     "correct_lengths",
+    "estimate",
     "fit_lengths",
     "probe_texts",
     "render",

@@ -12,6 +12,8 @@ from server_adapters.rounds import Rollbacks, from_histogram, from_steps
 
 NS_PER_S = 1e9
 _NOT_STREAMED = "not streamed"
+_ARTEFACT = "this method's drafted counts are k × rounds by construction"
+_MAYBE_ARTEFACT = "the speculation method is unknown, so its drafted counts may be k × rounds by construction"
 
 
 @dataclass(slots=True)
@@ -35,14 +37,19 @@ class Derived:
     absent: dict[str, str] = field(default_factory=dict)
 
 
-def derive(attempt: Attempt, arm_k: int | None, counts_artefact: bool | None) -> Derived:
-    """`arm_k`: draft length of the arm; `counts_artefact`: drafted = k × rounds by construction there."""
+def derive(
+    attempt: Attempt, arm_k: int | None, counts_artefact: bool | None, zero_length_rounds: bool = False
+) -> Derived:
+    """`arm_k`: draft length of the arm. `counts_artefact`: drafted = k × rounds by construction there, None =
+    method unknown. `zero_length_rounds`: rounds without a draft token left are possible (structured output)."""
     out = Derived()
     _latency(attempt, out)
     _total_time(attempt, out)
     _tpot(attempt, out)
     _chunks(attempt, out)
-    _speculation(attempt.spec, arm_k, counts_artefact, out)
+    _speculation(attempt.spec, arm_k, out)
+    if attempt.spec is not None:
+        _rollbacks(attempt.spec, counts_artefact, zero_length_rounds, out)
     return out
 
 
@@ -122,7 +129,7 @@ def _times(ledger: Ledger, sent_ns: int) -> list[float]:
     return times
 
 
-def _speculation(spec: SpecStats | None, arm_k: int | None, artefact: bool | None, out: Derived) -> None:
+def _speculation(spec: SpecStats | None, arm_k: int | None, out: Derived) -> None:
     out.draft_len = arm_k if spec is None or spec.k is None else spec.k
     if out.draft_len is None:
         out.absent["draft_len"] = "neither the answer nor the server's configuration tells k"
@@ -135,35 +142,41 @@ def _speculation(spec: SpecStats | None, arm_k: int | None, artefact: bool | Non
         out.absent["drafted_tokens"] = "the server does not tell how many tokens were drafted"
     if spec.histogram is None:
         out.absent["accepted_histogram"] = "the server does not tell rounds by accepted count"
-    _rollbacks(spec, artefact, out)
 
 
-def _rollbacks(spec: SpecStats, artefact: bool | None, out: Derived) -> None:
-    """Per-round arrays are exact; a histogram gives bounds, exact where they meet and counts are no artefact."""
-    found: Rollbacks | None = None
-    why = ""
-    try:
-        if spec.step_accepted is not None and spec.step_drafted is not None:
-            found, artefact = from_steps(spec.step_accepted, spec.step_drafted), False
-        elif spec.drafted is None:
-            why = "the server does not tell how many tokens were drafted"
-        elif spec.histogram is None:
-            why = "the server tells neither rounds by accepted count nor rounds one by one"
-        else:
-            found = from_histogram(spec.histogram, spec.drafted)
-    except ValueError as error:
-        why = f"the server's counts contradict each other: {error}"
-    if found is None:
-        out.absent |= dict.fromkeys(("rollback_count", "rollback_low", "rollback_high"), why)
+def _rollbacks(spec: SpecStats, artefact: bool | None, zero_length: bool, out: Derived) -> None:
+    """Exact only where one value is possible and the drafted counts are no artefact of the method; a count of k
+    in every round may be one, so that a rejection in it proves no rollback (docs/method.md, "Rollback")."""
+    found = _bounds(spec, zero_length)
+    if isinstance(found, str):
+        out.absent |= dict.fromkeys(("rollback_count", "rollback_low", "rollback_high"), found)
         return
     out.rollback_low, out.rollback_high = found.low, found.high
-    if not found.determined:
-        out.absent["rollback_count"] = "drafts of different lengths: only bounds follow from the counts"
-    elif artefact is not False:
-        out.absent["rollback_count"] = (
-            "this method's drafted counts are k × rounds by construction"
-            if artefact
-            else "the speculation method is unknown, so its drafted counts may be k × rounds by construction"
-        )
-    else:
+    if found.high > 0 and _may_be_artefact(spec, artefact, out.draft_len):
+        out.rollback_low = 0
+        out.absent["rollback_count"] = _ARTEFACT if artefact else _MAYBE_ARTEFACT
+    elif found.determined:
         out.rollback_count = found.low
+    else:
+        out.absent["rollback_count"] = "drafts of different lengths: only bounds follow from the counts"
+
+
+def _bounds(spec: SpecStats, zero_length: bool) -> Rollbacks | str:
+    """Or why there are none."""
+    try:
+        if spec.step_accepted is not None and spec.step_drafted is not None:
+            return from_steps(spec.step_accepted, spec.step_drafted)
+        if spec.drafted is None:
+            return "the server does not tell how many tokens were drafted"
+        if spec.histogram is None:
+            return "the server tells neither rounds by accepted count nor rounds one by one"
+        return from_histogram(spec.histogram, spec.drafted, zero_length_rounds=zero_length)
+    except ValueError as error:
+        return f"the server's counts contradict each other: {error}"
+
+
+def _may_be_artefact(spec: SpecStats, artefact: bool | None, k: int | None) -> bool:
+    """A draft shorter than k was counted as what it was."""
+    if artefact is None:
+        return k is None or spec.drafted is None or spec.drafted >= k * spec.rounds
+    return artefact

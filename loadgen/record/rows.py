@@ -19,11 +19,19 @@ Row = dict[str, Any]
 
 
 def request_row(
-    attempt: Attempt, run_id: str, facts: ArmFacts | None, phase: PhaseRecord | None, redact: Redactor
+    attempt: Attempt,
+    run_id: str,
+    facts: ArmFacts | None,
+    phase: PhaseRecord | None,
+    redact: Redactor,
+    structured: bool = False,
 ) -> Row:
-    """A row by `loadgen.record.schema.REQUESTS`; `batch_size` is joined at the end of the run."""
+    """A row by `loadgen.record.schema.REQUESTS`; `batch_size` is joined at the end of the run.
+
+    `structured`: the server was asked to enforce a JSON Schema.
+    """
     artefact = facts.capabilities.get("counts_artefact") if facts else None
-    derived = derive(attempt, facts.k if facts else None, artefact)
+    derived = derive(attempt, facts.k if facts else None, artefact, structured)
     numbers = {name: getattr(derived, name) for name in Derived.__slots__ if name != "absent"}
     absent = {**derived.absent, **{name: redact(why) for name, why in attempt.absent.items()}}
     row: Row = {

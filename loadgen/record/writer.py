@@ -70,8 +70,9 @@ class RunWriter:
         self.failed: StorageError | None = None
         self.lost = 0
         self._redact = redact or Redactor()
-        kept = manifest.scenario.get("workload", {}).get("keep_text", False)
-        self._keep_text = bool(kept) if keep_text is None else keep_text
+        workload = manifest.scenario.get("workload") or {}
+        self._keep_text = bool(workload.get("keep_text", False)) if keep_text is None else keep_text
+        self._structured = [bool(task.get("json_schema")) for task in workload.get("tasks") or []]
         self._phases: dict[int, PhaseRecord] = {}
         self._attempts: deque[Attempt] = deque()
         self._scrapes: deque[Scrape] = deque()
@@ -213,7 +214,9 @@ class RunWriter:
         if not self._keep_text and (attempt.text is not None or attempt.prompt is not None):
             attempt = replace(attempt, text=None, prompt=None)
         facts, phase = self.manifest.arms.get(attempt.arm), self._phases.get(attempt.segment)
-        return request_row(attempt, self.manifest.run_id, facts, phase, self._redact)
+        task = attempt.case.task_index
+        structured = task < len(self._structured) and self._structured[task]
+        return request_row(attempt, self.manifest.run_id, facts, phase, self._redact, structured)
 
     def _guarded(self, work: Callable[[], None]) -> None:
         """The first failure is remembered; everything already on disk stays as it is."""

@@ -1,6 +1,7 @@
 """What people read. The numbers are the summary's; nothing is computed here."""
 
 from loadgen.report.format import count, number, percent, ratio, seconds, sparkline
+from loadgen.report.history import render_runs
 from loadgen.report.planned import planned_load, render_plan
 from loadgen.report.progress import RunProgress
 from loadgen.report.terminal import render_terminal
@@ -13,6 +14,7 @@ __all__ = [
     "planned_load",
     "ratio",
     "render_plan",
+    "render_runs",
     "render_terminal",
     "seconds",
     "sparkline",

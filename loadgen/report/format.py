@@ -30,16 +30,16 @@ def seconds(value: float | None) -> str:
     if value is None:
         return DASH
     if abs(value) < 1e-3:
-        return f"{significant(value * 1e6)} µs"
+        return f"{significant(value * 1e6)}\u00a0µs"
     if abs(value) < 1:
-        return f"{significant(value * 1e3)} ms"
+        return f"{significant(value * 1e3)}\u00a0ms"
     if abs(value) < 120:
-        return f"{significant(value)} s"
-    return f"{significant(value / 60)} min"
+        return f"{significant(value)}\u00a0s"
+    return f"{significant(value / 60)}\u00a0min"
 
 
 def percent(value: float | None) -> str:
-    return DASH if value is None else f"{value * 100:.1f} %"
+    return DASH if value is None else f"{value * 100:.1f}\u00a0%"
 
 
 def number(value: float | None) -> str:
@@ -60,11 +60,11 @@ def share_range(r: Rollback) -> str:
         return percent(r.value)
     if r.low is None or r.high is None:
         return DASH
-    return f"{r.low * 100:.1f}–{r.high * 100:.1f} %"
+    return f"{r.low * 100:.1f}–{r.high * 100:.1f}\u00a0%"
 
 
 def with_n(text: str, n: N | Rollback) -> str:
-    return text if text == DASH else f"{text} [dim]n={n.n:,}[/dim]"
+    return text if text == DASH else f"{text}\u00a0[dim]n={n.n:,}[/dim]"
 
 
 def sparkline(values: Sequence[float | None], *, low: float | None = None, high: float | None = None) -> str:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from rich import box
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
-from loadgen.plan import ClosedLoop, Plan, Segment
-from loadgen.report.format import DASH, count, number, seconds, sparkline
-from loadgen.scenario import Limits
+from loadgen.plan import ClosedLoop, Plan, Segment, estimate
+from loadgen.report.format import count, seconds, sparkline
+from loadgen.scenario import ConcurrencyStage, Limits, Ramp, Stage
 
 #: Points of a drawn load curve.
 POINTS = 24
@@ -61,32 +63,40 @@ def _drawn(segment: Segment) -> DrawnStage:
     )
 
 
-def render_plan(plan: Plan, limits: Limits, cost: float | None, console: Console) -> None:
+def render_plan(plan: Plan, stages: Sequence[Stage], limits: Limits, console: Console) -> None:
     """Requests, tokens, minutes and cost that the plan will ask for, stage by stage."""
     table = Table(title="Planned load, per arm and repeat", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in ("stage", "load over time", "from – to", "length", "requests"):
+    for column in ("stage", "load over time", "asked", "length", "requests"):
         table.add_column(column, no_wrap=True)
-    for stage in planned_load(plan):
+    for stage, asked in zip(planned_load(plan), stages, strict=True):
         table.add_row(
             stage.name,
             sparkline(stage.values, low=0),
-            f"{number(min(stage.values))} – {number(max(stage.values))} {stage.unit}",
+            f"{_level(asked)} {stage.unit}",
             seconds(stage.seconds) if stage.seconds else "by cases",
             count(stage.requests) if stage.requests is not None else "by time",
         )
     console.print(table)
-    total = plan.totals
-    requests = count(total.requests) if total.requests is not None else f"at most {count(total.requests_upper)}"
-    price = (
-        f", cost {cost:,.2f}" if cost is not None else ", cost not known (no safety.price_per_million_output_tokens)"
-    )
+    guess, exact = estimate(plan), plan.totals.requests
+    requests = count(exact) if exact is not None else f"about {count(guess.requests)}"
+    tokens = plan.totals.output_tokens
+    price = limits.price_per_million_output_tokens
+    cost = "not known (no safety.price_per_million_output_tokens)"
+    if price is not None:
+        cost = f"at most {price * (tokens or guess.output_tokens) / 1e6:,.2f}"
     console.print(
-        f"In all, warm-up, arms and repeats included: {requests} requests, at most {count(total.output_tokens)} output "
-        f"tokens, {seconds(total.seconds) if total.seconds else 'as long as the server takes'}{price}."
+        f"In all, warm-up, arms and repeats included: {requests} requests, "
+        f"{'at most' if tokens is not None else 'about'} {count(tokens or guess.output_tokens)} output tokens, "
+        f"about {seconds(guess.seconds)} {guess.assumption}. Cost: {cost}."
     )
-    caps = {k: v for k, v in vars_of(limits).items() if v is not None}
-    console.print(f"[dim]caps ({limits.environment}): {caps or DASH}[/dim]")
+    console.print(Text(f"caps ({limits.environment}): {_caps(limits)}", style="dim"))
 
 
-def vars_of(limits: Limits) -> dict[str, float | int | str | None]:
-    return {f: getattr(limits, f) for f in limits.__dataclass_fields__ if f != "environment"}
+def _level(stage: Stage) -> str:
+    level = stage.concurrency if isinstance(stage, ConcurrencyStage) else stage.rate_per_s
+    return f"{level.start:g} → {level.end:g}" if isinstance(level, Ramp) else f"{level:g}"
+
+
+def _caps(limits: Limits) -> str:
+    caps = {f: getattr(limits, f) for f in limits.__dataclass_fields__ if f != "environment"}
+    return ", ".join(f"{name} {value:,.10g}" for name, value in caps.items() if value is not None) or "none"

@@ -18,6 +18,10 @@ from rich.progress import (
 from loadgen.control import Live
 from loadgen.drive import Attempt, Outcome
 from loadgen.plan import ClosedLoop, Plan, Segment
+from loadgen.redact import printable
+
+#: Width of a bar's label, so that the bars stand still.
+LABEL = 36
 
 
 class RunProgress:
@@ -41,13 +45,15 @@ class RunProgress:
                 TextColumn("{task.description}"),
                 BarColumn(),
                 MofNCompleteColumn(),
+                TextColumn("elapsed"),
                 TimeElapsedColumn(),
                 console=self.console,
                 transient=True,
+                refresh_per_second=2,  # redrawing costs the process that measures
             )
             groups = len({s.group for s in plan.segments})
-            self._whole = self._bars.add_task("run", total=groups)
-            self._part = self._bars.add_task("", total=None)
+            self._whole = self._bars.add_task(f"{'segments':<{LABEL}}", total=groups)
+            self._part = self._bars.add_task(f"{'requests':<{LABEL}}", total=None)
             self._bars.start()
 
     def segment(self, segment: Segment, number: int, total: int) -> None:
@@ -61,7 +67,7 @@ class RunProgress:
         assert self._whole is not None
         assert self._part is not None
         self._bars.update(self._whole, completed=number)
-        self._bars.reset(self._part, description=text, total=_expected(segment))
+        self._bars.reset(self._part, description=f"{text:<{LABEL}}", total=_expected(segment))
 
     def ended(self, attempt: Attempt) -> None:
         self.ended_here += 1
@@ -70,14 +76,12 @@ class RunProgress:
     def live(self, segment: Segment, live: Live) -> None:
         if self._bars is not None and self._part is not None:
             failures = f" [red]{self.failures} failed[/red]" if self.failures else ""
-            self._bars.update(
-                self._part,
-                completed=self.ended_here,
-                description=f"{segment.stage} {segment.arm} {segment.phase}{failures}",
-            )
+            queue = f" · {live.server_waiting[-1]:.0f} queued" if live.server_waiting else ""
+            text = f"{segment.stage} {segment.arm} {segment.phase}{queue}"
+            self._bars.update(self._part, completed=self.ended_here, description=f"{text:<{LABEL}}{failures}")
 
     def say(self, text: str) -> None:
-        self.console.print(text, highlight=False, markup=False)
+        self.console.print(printable(text), highlight=False, markup=False)
 
     def close(self) -> None:
         if self._bars is not None:

@@ -16,6 +16,7 @@ from loadgen.report.format import (
     ratio,
     seconds,
     share_range,
+    significant,
     sparkline,
     with_n,
 )
@@ -24,14 +25,25 @@ from loadgen.report.format import (
 def _table(title: str, columns: Iterable[str], *, left: int = 1) -> Table:
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
     for i, column in enumerate(columns):
-        table.add_column(column, justify="left" if i < left else "right", no_wrap=True)
+        # never cut: a number that does not fit goes on in the next line
+        table.add_column(column, justify="left" if i < left else "right", overflow="fold", no_wrap=i < left)
     return table
 
 
-def _pair(d: D, low: str, high: str) -> str:
+def _ms(d: D, *names: str) -> str:
+    """Percentiles (or the mean) in milliseconds; the unit stands in the head of the column."""
+    return _joined(d, names, 1e3)
+
+
+def _s(d: D, *names: str) -> str:
+    return _joined(d, names, 1.0)
+
+
+def _joined(d: D, names: tuple[str, ...], factor: float) -> str:
     if d.n == 0:
         return DASH
-    return f"{seconds(getattr(d, low))} / {seconds(getattr(d, high))}"
+    values = [getattr(d, name) for name in names]
+    return " / ".join(DASH if v is None else significant(v * factor) for v in values)
 
 
 def outcomes(summary: Summary) -> Table:
@@ -62,37 +74,69 @@ def _stages(groups: Iterable[G]) -> list[G]:
 def by_stage(summary: Summary) -> Table:
     """Latency and throughput of every arm at every load."""
     table = _table(
-        "By load (streaming, ok requests)",
-        ("stage", "arm", "n", "net tok/s", "TTFT p50 / p95", "TPOT p50 / p95", "total p50 / p95"),
+        "By load (streaming, ok requests; p50 / p95, TPOT mean / p50 / p95)",
+        ("stage", "arm", "n", "net tok/s", "goodput/s", "TTFT ms", "TPOT ms", "total s", "running"),
         left=2,
     )
     for name, g in _by_stage(summary, table):
-        table.add_row(
-            g.stage,
-            name,
-            count(g.stream.ttft_s.n),
-            number(g.throughput.net_tokens_per_s.value),
-            _pair(g.stream.ttft_s, "p50", "p95"),
-            _pair(g.tpot_s, "p50", "p95"),
-            _pair(g.stream.total_time_s, "p50", "p95"),
-        )
+        table.add_row(g.stage, name, *_latency_row(g), _running(g))
     return table
+
+
+def by_task(summary: Summary) -> Table:
+    """Which traffic is the tail."""
+    table = _table(
+        "By task type (as above)",
+        ("task", "arm", "n", "net tok/s", "goodput/s", "TTFT ms", "TPOT ms", "total s", "queue + prefill ms"),
+        left=2,
+    )
+    tasks = list(dict.fromkeys(g.task_type for a in summary.arms.values() for g in a.by if _only(g, "task_type")))
+    for task in tasks:
+        for name, arm in summary.arms.items():
+            for g in (g for g in arm.by if _only(g, "task_type") and g.task_type == task):
+                table.add_row(task, name, *_latency_row(g), _server(g))
+        table.add_section()
+    return table
+
+
+def _latency_row(g: G) -> list[str]:
+    return [
+        count(g.stream.ttft_s.n),
+        number(g.throughput.net_tokens_per_s.value),
+        number(g.throughput.goodput_requests_per_s.value),
+        _ms(g.stream.ttft_s, "p50", "p95"),
+        _ms(g.tpot_s, "mean", "p50", "p95"),
+        _s(g.stream.total_time_s, "p50", "p95"),
+    ]
+
+
+def _running(g: G) -> str:
+    """Mean running batch of the server and on how many looks it rests."""
+    running = g.conditions.batch_size_mean
+    return DASH if running.value is None else f"{number(running.value)} [dim]n={running.n}[/dim]"
+
+
+def _server(g: G) -> str:
+    """The server's own medians: where a long TTFT comes from."""
+    if g.server_queue_s.n == 0 and g.server_prefill_s.n == 0:
+        return DASH
+    return f"{_ms(g.server_queue_s, 'p50')} + {_ms(g.server_prefill_s, 'p50')}"
 
 
 def stutter(summary: Summary) -> Table:
     """What a reader sees: the gaps between arrivals, and what each token took. Never the same number."""
     table = _table(
-        "Chunks and tokens (a chunk is not a token)",
-        ("stage", "arm", "chunk gap p50 / p99", "n", "token latency p50 / p99", "n", "tokens/chunk", "jitter"),
+        "Chunks and tokens (a chunk is not a token; p50 / p99)",
+        ("stage", "arm", "chunk gap ms", "n", "token latency ms", "n", "tokens/chunk", "jitter"),
         left=2,
     )
     for name, g in _by_stage(summary, table):
         table.add_row(
             g.stage,
             name,
-            _pair(g.chunk_gap_s, "p50", "p99"),
+            _ms(g.chunk_gap_s, "p50", "p99"),
             count(g.chunk_gap_s.n),
-            _pair(g.token_latency_s, "p50", "p99"),
+            _ms(g.token_latency_s, "p50", "p99"),
             count(g.token_latency_s.n),
             number(g.tokens_per_chunk.mean),
             number(g.jitter.value),
@@ -111,14 +155,16 @@ def _by_stage(summary: Summary, table: Table) -> Iterator[tuple[str, G]]:
 
 def from_due(summary: Summary) -> Table:
     """Latency from the time the schedule wanted: what a queue in front of us would hide."""
-    table = _table("From due (coordinated omission made visible)", ("arm", "n", "TTFT p50 / p95", "total p50 / p95"))
+    table = _table(
+        "From due (coordinated omission made visible)", ("arm", "n", "TTFT ms p50 / p95", "total s p50 / p95")
+    )
     for name, arm in summary.arms.items():
         s = arm.overall.stream
         table.add_row(
             name,
             count(s.ttft_from_due_s.n),
-            _pair(s.ttft_from_due_s, "p50", "p95"),
-            _pair(s.total_time_from_due_s, "p50", "p95"),
+            _ms(s.ttft_from_due_s, "p50", "p95"),
+            _s(s.total_time_from_due_s, "p50", "p95"),
         )
     return table
 
@@ -128,9 +174,9 @@ def non_streaming(summary: Summary) -> Table | None:
     rows = [(n, a.overall.non_stream.total_time_s) for n, a in summary.arms.items()]
     if not any(d.n for _, d in rows):
         return None
-    table = _table("Not streamed: whole response time", ("arm", "n", "p50", "p95", "p99", "max"))
+    table = _table("Not streamed: whole response time", ("arm", "n", "p50 / p95 / p99 / max s"))
     for name, d in rows:
-        table.add_row(name, count(d.n), seconds(d.p50), seconds(d.p95), seconds(d.p99), seconds(d.max))
+        table.add_row(name, count(d.n), _s(d, "p50", "p95", "p99", "max"))
     return table
 
 
@@ -208,14 +254,16 @@ def decomposition(rows: list[Decomposition]) -> Table | None:
     if not rows:
         return None
     table = _table(
-        "Where the time goes: decoding is E / c times faster",
+        "Where the time goes: decoding is E / c times faster (pooled means; no interval in this version)",
         (
             "stage",
             "candidate",
-            "E tokens/step",
+            "n",
+            "E tok/step",
             "c step cost",
             "E / c",
-            "running (base / cand.)",
+            "net tok/s ratio",
+            "running base / cand.",
             "like for like",
         ),
         left=2,
@@ -224,9 +272,11 @@ def decomposition(rows: list[Decomposition]) -> Table | None:
         table.add_row(
             row.stage,
             row.candidate,
+            count(row.speedup_decode.n),
             number(row.e_decode.value),
             number(row.c.value),
             ratio(row.speedup_decode.value),
+            ratio(row.net_throughput_ratio.value),
             f"{number(row.baseline_running.value)} / {number(row.candidate_running.value)}",
             {True: "yes", False: "[yellow]no[/yellow]", None: "not known"}[row.like_for_like],
         )

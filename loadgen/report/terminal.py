@@ -10,15 +10,26 @@ from rich.text import Text
 
 from loadgen.analyze import Absent, Summary
 from loadgen.report import tables
+from loadgen.report.attention import attention
+from loadgen.report.format import DASH
+
+FOOTNOTE = (
+    f"{DASH} not measured, or too few samples (p95 needs 20, p99 100): every reason stands in summary.json. "
+    "Terms: docs/method.md."
+)
 
 
 def render_terminal(summary: Summary, console: Console) -> None:
     """Print `summary` to `console`. Everything printed stands in summary.json."""
-    _headline(summary, console)
+    console.rule(f"[bold]specload[/bold] {summary.run_id}")
+    for line in attention(summary):
+        console.print(Text(f"! {line}", style="yellow"))
+    _sentences(summary, console)
     _conditions(summary.conditions, console)
     shown = (
         tables.decomposition(summary.decomposition),
         tables.by_stage(summary),
+        tables.by_task(summary),
         tables.stutter(summary),
         tables.speculation_by_task(summary),
         tables.rollback_by_length(summary),
@@ -29,24 +40,27 @@ def render_terminal(summary: Summary, console: Console) -> None:
         tables.client(summary.validity.client),
     )
     for table in shown:
-        if table is not None:
+        if table is not None and table.row_count:
             console.print(table)
-    _sentences(summary, console)
+    console.print(Text(FOOTNOTE, style="dim"))
+    _not_judged(summary, console)
 
 
-def _headline(summary: Summary, console: Console) -> None:
-    console.rule(f"[bold]specload[/bold] {summary.run_id}")
-    if not summary.finished:
-        console.print("[yellow]This run did not finish; the numbers are of what was measured.[/yellow]")
+def _not_judged(summary: Summary, console: Console) -> None:
+    """What this version does not say, last and in one line each."""
     absent: dict[str, list[str]] = {}
     for name in ("verdict", "comparison", "findings"):
         part = getattr(summary, name)
         if isinstance(part, Absent):
             absent.setdefault(part.reason, []).append(name)
     for reason, names in absent.items():
-        console.print(Text(f"no {', '.join(names)}: {reason}"))
-    state = summary.validity.state or "not judged"
-    console.print(Text(f"validity: {state}" + "".join(f" – {r}" for r in summary.validity.reasons)))
+        console.print(Text(f"no {', '.join(names)}: {reason}", style="dim"))
+    if summary.validity.state is None:
+        console.print(Text(f"validity: {'; '.join(summary.validity.reasons)}", style="dim"))
+    else:
+        console.print(
+            Text(f"validity: {summary.validity.state}" + "".join(f" – {r}" for r in summary.validity.reasons))
+        )
 
 
 def _conditions(conditions: Mapping[str, Any], console: Console) -> None:
@@ -54,13 +68,19 @@ def _conditions(conditions: Mapping[str, Any], console: Console) -> None:
     for name, arm in (conditions.get("arms") or {}).items():
         facts = " · ".join(str(f) for f in _arm_facts(arm) if f)
         console.print(Text(f"  {name}: {facts}", style="dim"))
-    for key in ("scenario", "design", "prompts", "prefix_cache", "input_lengths_from", "slos"):
+    for key in ("scenario", "objective", "design", "prompts", "prefix_cache", "input_lengths_from", "slos"):
         value = conditions.get(key)
         if value:
-            shown = ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, Mapping) else value
+            shown = _inline(value) if isinstance(value, Mapping) else value
             console.print(Text(f"  {key.replace('_', ' ')}: {shown}", style="dim"))
+    if conditions.get("shard"):
+        console.print(Text(f"  share {conditions['shard']} of the plan only", style="yellow"))
     for problem in conditions.get("problems") or ():
-        console.print(Text(f"  not readable: {problem}", style="yellow"))
+        console.print(Text(f"  records: {problem}", style="yellow"))
+
+
+def _inline(value: Mapping[str, Any]) -> str:
+    return ", ".join(f"{k} {v}" for k, v in value.items() if v is not None)
 
 
 def _arm_facts(arm: Mapping[str, Any]) -> list[str | None]:
@@ -80,9 +100,11 @@ def _sentences(summary: Summary, console: Console) -> None:
     checks = [r for r in summary.reconciliation if r.ok is not None]
     unknown = len(summary.reconciliation) - len(checks)
     good = sum(bool(r.ok) for r in checks)
-    console.print(
-        f"Sources agree in {good} of {len(checks)} checks" + (f"; {unknown} could not be made." if unknown else ".")
-    )
+    if checks:
+        more = f"; {unknown} could not be made" if unknown else ""
+        console.print(f"• Sources agree in {good} of {len(checks)} checks{more}.")
+    for note in dict.fromkeys(r.note for r in checks if r.ok is False and r.note):
+        console.print(Text(f"• Where they disagree: {note}"))
     seen: set[str] = set()
     for name, arm in summary.arms.items():
         speculation = arm.overall.speculation

@@ -57,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     child = options.pop("child")
     try:
         if child is not None:
-            serve(from_json(child), _say, until_eof=sys.stdin.buffer)
+            serve(from_json(child), _say, until_eof=sys.stdin.fileno())
         else:
             serve(RehearsalConfig(**{**options, "faults": tuple(options["faults"])}), _say)
     except (ValueError, OSError) as error:

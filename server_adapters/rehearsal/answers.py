@@ -14,6 +14,12 @@ from server_adapters.rehearsal.types import RequestOutput, RequestTimes, SpecSta
 Endpoint = Literal["completions", "chat"]
 
 
+_SPEC_FIELDS = (
+    "mean_acceptance_length", "draft_acceptance_rate", "acceptance_histogram", "num_spec_steps",
+    "num_accepted_draft_tokens", "num_draft_tokens", "num_spec_tokens",
+)  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class Card:
     """What every payload of one answer carries."""
@@ -121,11 +127,19 @@ def spec_object(spec: SpecStats, *, detailed: bool) -> dict[str, Any]:
     return told
 
 
-def role_chunk(card: Card) -> dict[str, Any]:
+def running_usage(card: Card, num_output: int) -> dict[str, Any]:
+    """Usage on a chunk that is not the last; a chat's names one more field."""
+    usage = usage_object(len(card.prompt_token_ids), num_output)
+    return usage if card.endpoint == "completions" else {**usage, "completion_tokens_details": None}
+
+
+def role_chunk(card: Card, usage: dict[str, Any] | None) -> dict[str, Any]:
     """The first chunk of a chat: no text, no token."""
     choice = {"index": 0, "delta": {"role": "assistant", "content": ""}, "logprobs": None, "finish_reason": None}
     ids = list(card.prompt_token_ids) if card.return_token_ids else None
-    return {**_head(card, "chat.completion.chunk"), "choices": [choice], "prompt_token_ids": ids, "prompt_text": None}
+    told = {} if usage is None else {"usage": usage}
+    prompt = {"prompt_token_ids": ids, "prompt_text": None}
+    return {**_head(card, "chat.completion.chunk"), "choices": [choice], **told, **prompt}
 
 
 def text_chunk(
@@ -160,7 +174,7 @@ def usage_chunk(card: Card, usage: dict[str, Any], metrics: dict[str, Any]) -> d
 def whole_body(card: Card, text: str, token_ids: Sequence[int], final: RequestOutput, level: MetricsLevel) -> Any:
     """A body that is not streamed."""
     metrics = metrics_object(final, level)
-    told = {**metrics, "speculative_decoding": metrics.get("speculative_decoding")} if metrics else None
+    told = _with_nulls(metrics) if metrics else None
     cached = {"cached_tokens": final.num_cached_tokens} if level.prompt_details else None
     usage = {
         **usage_object(final.num_prompt_tokens, final.num_output_tokens),
@@ -179,6 +193,16 @@ def whole_body(card: Card, text: str, token_ids: Sequence[int], final: RequestOu
     prompt = {"prompt_logprobs": None, "prompt_token_ids": prompt_ids, "prompt_text": None}
     answer = {"index": 0, "message": _message(text), "logprobs": None, **ending, "routed_experts": None}
     return {**_head(card, "chat.completion"), "choices": [answer], **shared, **prompt, **transfer}
+
+
+def _with_nulls(metrics: dict[str, Any]) -> dict[str, Any]:
+    """A body names every field of `metrics`, a stream only those that are known."""
+    timing = ("time_to_first_token_ms", "generation_time_ms", "queue_time_ms", "mean_itl_ms", "tokens_per_second")
+    spec = metrics.get("speculative_decoding")
+    if spec is not None:
+        spec = {"per_step_accepted": None, "per_step_drafted": None} | spec
+        spec = {key: spec[key] for key in (*_SPEC_FIELDS, "per_step_accepted", "per_step_drafted")}
+    return {**{key: metrics.get(key) for key in timing}, "speculative_decoding": spec}
 
 
 def _message(text: str) -> dict[str, Any]:

@@ -72,12 +72,13 @@ class Asked(BaseModel):
             if self.n < 1:
                 raise ApiError(f"n must be at least 1, got {self.n}. (parameter=n, value={self.n})", param="n")
             raise not_supported(f"n = {self.n}", "n")
-        if speculating and (self.min_p or self.logit_bias):
+        min_p = self.min_p if self.temperature != 0 else None  # greedy needs no min_p
+        if speculating and (min_p or self.logit_bias):
             raise ApiError(
                 "The min_p and logit_bias sampling parameters are not yet supported with speculative decoding."
             )
         neutral = {
-            "min_p": not self.min_p,
+            "min_p": not min_p,
             "logit_bias": not self.logit_bias,
             "presence_penalty": not self.presence_penalty,
             "frequency_penalty": not self.frequency_penalty,

@@ -10,20 +10,18 @@ A child ends when its standard input closes, so it does not outlive its parent, 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import dataclasses
 import gc
 import json
+import os
 import select
 import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from typing import IO
 
 import uvicorn
 
@@ -144,7 +142,8 @@ class _Uvicorn(uvicorn.Server):
 def listen(host: str, port: int) -> socket.socket:
     """A listening socket; port 0 takes a free one. OSError where it cannot be had."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family)
+    # asyncio sets TCP_NODELAY only where the protocol is named; without it Nagle holds chunks for 40 ms
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
@@ -160,21 +159,22 @@ def serve(
     config: RehearsalConfig,
     ready: Callable[[str], None] | None = None,
     *,
-    until_eof: IO[bytes] | None = None,
+    until_eof: int | None = None,
 ) -> None:
-    """Serve until SIGINT or SIGTERM, or the end of `until_eof`. `ready` gets the URL once it listens."""
+    """Serve until SIGINT, SIGTERM, or the end of the pipe `until_eof` (a descriptor).
+
+    `ready` gets the URL once it listens. ValueError and OSError as of RehearsalServer."""
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(_serve(config, ready, until_eof))
 
 
-async def _serve(config: RehearsalConfig, ready: Callable[[str], None] | None, until_eof: IO[bytes] | None) -> None:
+async def _serve(config: RehearsalConfig, ready: Callable[[str], None] | None, until_eof: int | None) -> None:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     if until_eof is not None:
-        waiter = threading.Thread(target=_wait_for_eof, args=(until_eof, loop, stop), daemon=True)
-        waiter.start()
+        loop.add_reader(until_eof, _stop_at_eof, until_eof, stop)
     server = RehearsalServer(config)
     gc.collect()
     gc.freeze()  # models live as long as the process: no collection needs to look at them
@@ -185,11 +185,9 @@ async def _serve(config: RehearsalConfig, ready: Callable[[str], None] | None, u
     await server.stop()
 
 
-def _wait_for_eof(stream: IO[bytes], loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
-    while stream.read(1):
-        pass
-    with contextlib.suppress(RuntimeError):  # the loop has ended by itself
-        loop.call_soon_threadsafe(stop.set)
+def _stop_at_eof(descriptor: int, stop: asyncio.Event) -> None:
+    if not os.read(descriptor, 4096):
+        stop.set()
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:

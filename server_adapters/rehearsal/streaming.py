@@ -17,6 +17,7 @@ from server_adapters.rehearsal.answers import (
     TextStream,
     metrics_object,
     role_chunk,
+    running_usage,
     text_chunk,
     usage_chunk,
     usage_object,
@@ -114,7 +115,7 @@ class Events:
         text = self._text.feed(token_ids, delta.final)
         chunk = text_chunk(self._card, text, token_ids, delta.final, first=self._first)
         if self._shape.continuous:
-            chunk["usage"] = self._usage()
+            chunk["usage"] = running_usage(self._card, self._tokens)
         elif delta.final is not None and not self._shape.usage:
             chunk["system_fingerprint"] = self._card.fingerprint
         self._first = False
@@ -125,13 +126,8 @@ class Events:
 
     def _role(self) -> Event:
         self._role_sent = True
-        chunk = role_chunk(self._card)
-        if self._shape.continuous:
-            chunk["usage"] = usage_object(len(self._card.prompt_token_ids), 0)
-        return Event(sse(chunk), self._tokens)
-
-    def _usage(self) -> dict[str, Any]:
-        return usage_object(len(self._card.prompt_token_ids), self._tokens)
+        usage = running_usage(self._card, 0) if self._shape.continuous else None
+        return Event(sse(role_chunk(self._card, usage)), self._tokens)
 
     def _last(self, final: RequestOutput) -> dict[str, Any]:
         cached = final.num_cached_tokens if self._level.prompt_details else None

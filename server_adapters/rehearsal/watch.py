@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import mmap
 import time
 from collections.abc import Awaitable, Callable
 
@@ -21,7 +22,7 @@ class Watch:
     def __init__(self, runner: Runner, faults: Faults, flap: Callable[[float], Awaitable[None]]) -> None:
         self._runner, self._faults, self._flap = runner, faults, flap
         self._done: dict[str, Fault] = {}
-        self._grown: list[bytearray] = []
+        self._grown: list[mmap.mmap] = []
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -61,8 +62,8 @@ class Watch:
         seconds = now_s - fault.since_s - fault.after_s
         wanted = int(min(seconds * fault.number("mb_per_s"), fault.number("max_mb")))
         while len(self._grown) < wanted:
-            block = bytearray(_MB)
-            block[::4096] = b"\1" * len(block[::4096])  # touched, so that it is resident
+            block = mmap.mmap(-1, _MB)  # pages of its own, which go back to the system when they are dropped
+            block.write(b"\1" * _MB)  # touched, so that they are resident
             self._grown.append(block)
 
     def _die_or_revive(self, now_s: float) -> None:

@@ -35,18 +35,29 @@ def test_e_over_c(pair) -> None:
 
 
 def test_running_batches_apart_are_not_like_for_like(pair) -> None:
-    """More than 10 % apart."""
-    for at in (0.3, 0.6):
+    """More than 10 % apart; fewer than five looks say nothing."""
+    for n, at in enumerate((0.2, 0.3, 0.4, 0.5, 0.6)):
+        if n == 4:
+            (found,) = pair.summary().decomposition
+            assert found.like_for_like is None
+            assert found.sentence.endswith("is not known (4 scrapes inside).")
         pair.scrape(at, arm="baseline", running=10.0)
         pair.scrape(10 + at, arm="candidate", running=11.0)
     (found,) = pair.summary().decomposition
     assert (found.baseline_running.value, found.candidate_running.value) == (10.0, 11.0)
     assert found.like_for_like is True
-    pair.scrape(10.7, arm="candidate", running=20.0)
+    pair.scrape(10.7, arm="candidate", running=29.0)
     (found,) = pair.summary().decomposition
     assert found.candidate_running.value == approx(14.0)
     assert found.like_for_like is False
     assert found.sentence.endswith("Not like for like: 14.0 requests ran at once, 10.0 in the baseline.")
+
+
+def test_net_throughput_ratio_is_of_the_whole_stage(pair) -> None:
+    """Both arms emit 13 tokens in windows of one second: the ratio of net throughputs is 1, whatever E / c is."""
+    (found,) = pair.summary().decomposition
+    assert found.net_throughput_ratio.value == approx(1.0)
+    assert found.speedup_decode.value == approx(2)
 
 
 def test_merged_chunks_cancel_when_the_server_counts_steps(pair) -> None:

@@ -73,6 +73,29 @@ def test_jitter_is_p99_over_p50(run) -> None:
     assert g.jitter.value == approx(25.0)
 
 
+def steady_minutes(run, gaps_by_minute: list[float]) -> None:
+    """One stream with 25 gaps of this length in each minute; the long pause between two belongs to the next one."""
+    run.segment(load_end=1000.0, end=1000.0)
+    at = [(60.0 * m + 1.0 + gap * i, 1) for m, gap in enumerate(gaps_by_minute) for i in range(26)]
+    run.request(at)
+
+
+def test_jitter_between_minutes(run) -> None:
+    """Medians 20, 30, 40 ms: sample standard deviation 10 ms over mean 30 ms."""
+    steady_minutes(run, [0.020, 0.030, 0.040])
+    found = run.overall().jitter_between_minutes
+    assert (found.value, found.n, found.source) == (approx(1 / 3), 3, "chunk")
+
+
+def test_jitter_between_minutes_needs_three(run) -> None:
+    steady_minutes(run, [0.020, 0.030])
+    found = run.overall().jitter_between_minutes
+    assert (found.value, found.n) == (None, 2)
+    assert found.reason == "needs at least 3 minutes of 20 gaps each, there are 2"
+    run.rows.clear()
+    assert run.overall().jitter_between_minutes.reason == "no streaming request succeeded"
+
+
 def test_first_chunk_of_several_tokens_and_its_tpot(run) -> None:
     """Numerator and denominator over the same tokens (B14): 5 of 9 tokens came after the first chunk."""
     run.segment()
@@ -112,6 +135,8 @@ def test_non_streaming_is_never_pooled(run) -> None:
     assert (g.stream.total_time_s.n, g.stream.total_time_s.max) == (1, approx(0.220))
     assert g.stream.ttft_s.n == 1
     assert g.tpot_s.n == 1
+    assert (g.generation_speed.n, g.generation_speed.p50) == (1, approx(16 / 0.220))
+    assert (g.non_stream.generation_speed.n, g.non_stream.generation_speed.p50) == (1, approx(50 / 4))
 
 
 def test_from_due_shows_coordinated_omission(run) -> None:
@@ -180,6 +205,33 @@ def test_server_times_per_request_else_the_counters_mean(run) -> None:
     assert (g.server_queue_s.p50, g.server_queue_s.source) == (0.01, "per_request")
     assert (g.server_decode_s.mean, g.server_decode_s.n, g.server_decode_s.source) == (2.0, 3, "counters")
     assert g.server_decode_s.p50 is None
+
+
+def test_draft_and_verify_times_only_where_the_server_tells_them(run) -> None:
+    run.arm(absent_columns={"verify_time_s": "this server exports no verification time"})
+    run.segment()
+    run.request(FOUR, draft_time_s=0.02)
+    g = run.overall()
+    assert (g.draft_time_s.p50, g.draft_time_s.n, g.draft_time_s.source) == (0.02, 1, "per_request")
+    assert (g.verify_time_s.p50, g.verify_time_s.reason) == (None, "this server exports no verification time")
+
+
+def test_the_servers_time_per_token_is_never_its_gap_between_outputs(run) -> None:
+    """C16: 4 outputs of 5 tokens, 40 ms apart: the page's gap mean is 40 ms, its time per token 8 ms."""
+    run.segment()
+    run.request(FOUR)
+    run.counted(
+        output_events_sum=0.160, output_events=4.0, tpot_sum=0.008, tpot_count=1.0, ttft_sum=0.09, ttft_count=1.0
+    )
+    g = run.overall()
+    assert (g.server_tpot_s.mean, g.server_tpot_s.n, g.server_tpot_s.source) == (approx(0.008), 1, "counters")
+    assert (g.server_ttft_s.mean, g.server_ttft_s.p50) == (approx(0.09), None)
+    (task,) = (x for x in run.summary().arms["candidate"].by if x.task_type and not x.stage and not x.input_segment
+               and not x.output_segment)  # fmt: skip
+    assert (task.server_tpot_s.mean, task.server_tpot_s.reason) == (None, "the server does not tell it per request")
+    assert approx(0.040) not in [
+        d["mean"] for name, d in g.model_dump().items() if name.startswith("server_") and d["mean"] is not None
+    ]
 
 
 def test_warm_up_is_not_measured(run) -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loadgen.analyze.percentiles import PERCENT, SMALLEST_N, distribution, nearest_rank, rank, weighted
+from loadgen.analyze.percentiles import PERCENT, SMALLEST_N, Ordered, described, distribution, nearest_rank, rank
 
 values = st.lists(st.floats(0, 1e6, allow_nan=False), min_size=1, max_size=300)
 
@@ -83,13 +83,8 @@ def test_nearest_rank_is_the_least_sample_with_that_share_at_or_below(numbers: l
 def test_weights_are_repetitions(pairs: list[tuple[int, int]]) -> None:
     pairs = sorted(pairs)
     repeated = of([float(v) for v, w in pairs for _ in range(w)])
-    found = weighted(
-        np.array([float(v) for v, _ in pairs]),
-        np.array([w for _, w in pairs]),
-        per="request",
-        source="client",
-        reason="",
-    )
+    ordered = Ordered(np.array([float(v) for v, _ in pairs]), np.array([w for _, w in pairs]))
+    found = described(ordered, per="request", source="client", reason="")
     assert (found.n, found.p50, found.p90, found.p95, found.p99, found.max) == (
         repeated.n, repeated.p50, repeated.p90, repeated.p95, repeated.p99, repeated.max,
     )  # fmt: skip

@@ -71,6 +71,33 @@ def test_an_unknown_method_is_exact_only_where_counts_are_no_artefact(run) -> No
     assert (found.exact, found.value) == (True, approx(1 / 2))
 
 
+def test_a_group_is_the_sum_of_its_requests_also_with_an_unknown_method(run) -> None:
+    """One request shows short drafts (exactly 1 rollback), one does not (0 or 2): 1 to 3 of 5, as in the rows."""
+    run.arm(capabilities={"counts_artefact": None}, spec_method=None)
+    run.segment()
+    run.request(CHUNKS, **run.speculated([(0, 3), (4, 4)]))
+    run.request(CHUNKS, **run.speculated([(0, 4), (4, 4), (1, 4)]))
+    found = run.overall().speculation.rollback_rate
+    assert (found.exact, found.value, found.low, found.high) == (False, None, approx(1 / 5), approx(3 / 5))
+
+
+def test_an_unknown_k_proves_no_short_draft(run) -> None:
+    run.arm(capabilities={"counts_artefact": None}, spec_method=None, k=None)
+    run.segment()
+    run.request(CHUNKS, **{**run.speculated([(0, 4), (4, 4)]), "draft_len": None})
+    found = run.overall().speculation.rollback_rate
+    assert (found.exact, found.low, found.high) == (False, 0.0, approx(1 / 2))
+
+
+def test_missing_statistics_stand_beside_an_exact_rate(run) -> None:
+    run.segment()
+    run.request(CHUNKS, **run.speculated([(0, 4), (4, 4)]))
+    run.request(CHUNKS)
+    found = run.overall().speculation.rollback_rate
+    assert (found.exact, found.value) == (True, approx(1 / 2))
+    assert found.reason == "1 of 2 ok requests gave no statistics"
+
+
 def test_contradicting_counters_are_said_not_guessed(run) -> None:
     run.segment()
     run.request(CHUNKS)

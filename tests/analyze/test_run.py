@@ -126,6 +126,26 @@ def test_conditions_of_the_run(run) -> None:
     assert (found["objective"], found["plan_hash"], found["arms"]["candidate"]["k"]) == ("latency", "p", 4)
 
 
+def test_acceptance_stands_under_what_it_depends_on(run) -> None:
+    """D23, D24: engine version, endpoint, k, method, model and the captured template stand beside the arm's E."""
+    run.arm("new", capabilities={"counts_artefact": False, "version": "0.5.5.post3"}, k=3, endpoint="chat",
+            environment={"engine": "sglang", "chat_template": "sha256:1"})  # fmt: skip
+    run.segment(0)
+    run.segment(1, arm="new", start=10.0, full=10.0, load_end=11.0, end=11.0)
+    run.request(CHUNKS, **run.speculated([(3, 4), (2, 4)]))
+    run.request(CHUNKS, sent=10.0, segment=1, arm="new", **run.speculated([(0, 3), (0, 3)], k=3))
+    summary = run.summary()
+    es = {name: next(g for g in arm.by if g.task_type == "code").speculation.e_verified.value
+          for name, arm in summary.arms.items()}  # fmt: skip
+    assert es == {"candidate": approx(3.5), "new": approx(1.0)}
+    names = ("engine_version", "endpoint", "k", "spec_method", "model", "environment")
+    found = {name: [summary.conditions["arms"][name][key] for key in names] for name in es}
+    assert found == {
+        "candidate": ["0.32.0", "completions", 4, "draft_model", "tiny", {"engine": "vllm"}],
+        "new": ["0.5.5.post3", "chat", 3, "draft_model", "tiny", {"engine": "sglang", "chat_template": "sha256:1"}],
+    }
+
+
 def test_self_check(run) -> None:
     """The client's own lag, load and losses stand beside its numbers; nothing is judged yet."""
     run.segment(executor="arrival_rate", concurrency=None, load_end=2.0, end=4.0)

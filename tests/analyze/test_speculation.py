@@ -281,3 +281,85 @@ def test_two_segments_pool_their_counters(run) -> None:
     s = run.overall().speculation
     assert (s.rounds.value, s.acceptance_rate.value, s.e_verified.value) == (4, approx(6 / 16), approx(2.5))
     assert [n.value for n in s.per_position] == [1.0, approx(1 / 4), approx(1 / 4), 0.0]
+
+
+def halves(k: int) -> list[tuple[int, int]]:
+    """2^k rounds of k drafts, each position accepted with probability one half given the one before."""
+    return [(a, k) for a in range(k) for _ in range(2 ** (k - 1 - a))] + [(k, k)]
+
+
+def test_a_tokens_probability_is_not_the_acceptance_rate(run) -> None:
+    """D13: p = 1/2, k = 3: E[accepted] = Σ i p^i (1 − p) + k p^k = 7/8, so α = 7/24 and E = 15/8, not 1/2 and 2."""
+    run.segment()
+    run.request(chunks(1, 4), **run.speculated(halves(3), k=3))
+    s = run.overall().speculation
+    p, k = 0.5, 3
+    expected = sum(i * p**i * (1 - p) for i in range(k)) + k * p**k
+    assert expected == 7 / 8
+    assert s.acceptance_rate.value == approx(expected / k)
+    assert s.e_verified.value == approx(1 + expected)
+
+
+@pytest.mark.parametrize(("k", "alpha"), [(2, 3 / 8), (3, 7 / 24), (4, 15 / 64)])
+def test_conditional_acceptance_compares_across_k(run, k: int, alpha: float) -> None:
+    """D12: α falls with k though the drafter is the same; the conditional rate stays, all from the same counts."""
+    run.segment()
+    run.request(chunks(1, 4), **run.speculated(halves(k), k=k))
+    s = run.overall().speculation
+    assert s.acceptance_rate.value == approx(alpha)
+    assert [n.value for n in s.per_position_conditional] == [approx(0.5)] * k
+    assert [n.value for n in s.per_position] == [approx(0.5 ** (j + 1)) for j in range(k)]
+
+
+def test_cumulative_counters_are_never_added_up(run) -> None:
+    """D20: five looks at totals that rise by 2 rounds each: 8 rounds between the edges, not a sum of totals."""
+    run.segment()
+    run.request(chunks(1, 4))
+    for i, at in enumerate((0.0, 0.25, 0.5, 0.75, 1.0)):
+        edge = {0.0: "start", 1.0: "end"}.get(at)
+        run.scrape(
+            at, edge=edge, segment=0, accepted_at=[100 + 2 * i] * 4, drafts=100 + 2 * i, draft_tokens=400 + 8 * i,
+            accepted_tokens=400 + 8 * i, generation_tokens=50 + 10 * i,
+        )  # fmt: skip
+    s = run.overall().speculation
+    assert (s.rounds.value, s.drafted.value, s.accepted.value) == (8, 32, 32)
+    assert [n.n for n in s.per_position] == [8] * 4
+
+
+def test_perfect_acceptance_of_almost_no_drafts_is_seen(run) -> None:
+    """D28: every draft accepted, but one token drafted in 41 of output: α = 1 stands beside 1/41 and coverage 1/39."""
+    run.segment()
+    run.request(chunks(1, 2, *[1] * 38), **run.speculated([(1, 1)]))
+    s = run.overall().speculation
+    assert s.acceptance_rate.value == 1.0
+    assert (s.drafted_per_output_token.value, s.drafted_per_output_token.n) == (approx(1 / 41), 41)
+    assert s.draft_coverage.value == approx(1 / 39)
+
+
+def test_a_task_at_several_temperatures_is_split_by_them(run) -> None:
+    """Acceptance by task type and by sampling parameters: what was sent, top_p and top_k where they vary."""
+    run.segment()
+    sent = [
+        ("code", 0.0, 1.0, -1, 4),
+        ("code", 0.7, 1.0, -1, 2),
+        ("code", 0.7, 0.9, 20, 1),
+        ("short_qa", 0.7, 0.9, 20, 0),
+    ]
+    for task, temperature, top_p, top_k, accepted in sent:
+        columns = {"task_type": task, "temperature": temperature, "top_p": top_p, "top_k": top_k}
+        run.request(chunks(1, 5), **columns, **run.speculated([(accepted, 4)]))
+    groups = {
+        (g.task_type, g.temperature, g.top_p, g.top_k): g.speculation.acceptance_rate.value
+        for g in run.summary().arms["candidate"].by
+        if g.temperature is not None
+    }
+    assert groups == {
+        (None, 0.0, None, None): 1.0,
+        ("code", 0.0, None, None): 1.0,
+        (None, 0.7, None, None): approx(3 / 12),
+        ("code", 0.7, None, None): approx(3 / 8),
+        (None, 0.7, 0.9, 20): approx(1 / 8),
+        (None, 0.7, 1.0, -1): approx(2 / 4),
+    }
+    conditions = run.overall().conditions
+    assert (conditions.temperature, conditions.top_p, conditions.top_k) == ([0.0, 0.7], [0.9, 1.0], [-1, 20])

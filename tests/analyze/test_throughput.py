@@ -30,7 +30,16 @@ def test_drain_cut_tokens_are_net_and_failed_ones_wasted(run) -> None:
     run.request([(0.5, 80)], outcome="aborted", error_class="user_stop")
     t = run.overall().throughput
     assert t.net_tokens_per_s.value == approx(30.0)
-    assert t.wasted_tokens == 120
+    assert (t.wasted_tokens, t.wasted_uncounted_requests) == (120, 0)
+
+
+def test_waste_that_nobody_counted_is_said(run) -> None:
+    """P1: a failed stream without token counts wasted something; 0 tokens would be a claim."""
+    run.segment()
+    run.request([(0.2, 10)], outcome="stream_error")
+    run.request([(0.2, None)], outcome="stream_error")
+    t = run.overall().throughput
+    assert (t.wasted_tokens, t.wasted_uncounted_requests) == (10, 1)
 
 
 def test_non_streaming_tokens_count_at_the_end(run) -> None:
@@ -66,6 +75,29 @@ def test_output_nobody_counted_leaves_a_lower_bound(run) -> None:
     assert (net.value, net.low, net.high) == (None, approx(10.0), None)
     assert net.reason is not None
     assert net.reason.startswith("1 of 2 requests")
+
+
+def test_long_answers_do_not_lower_the_rate(run) -> None:
+    """F7: a 60 s window of 50 s answers, 1 token a second each: 2 tokens/s, however few answers ended inside."""
+    run.segment(full=0.0, load_end=60.0, end=100.0, concurrency=2)
+    every_second = [(float(i), 1) for i in range(1, 51)]
+    for sent in (0.0, 50.0):
+        run.request(every_second, sent=sent)
+        run.request(every_second, sent=sent)
+    t = run.overall().throughput
+    assert t.net_tokens_per_s.value == approx(2.0)
+    assert t.net_tokens_per_s_run.value == approx(2.0)
+
+
+def test_the_systems_rate_is_not_a_requests_speed(run) -> None:
+    """F8: two streams of 10 tokens/s at once: 20 tokens/s of the system; the rule says what is divided by what."""
+    run.segment(full=0.0, load_end=1.0, end=1.0, concurrency=2)
+    for _ in range(2):
+        run.request([(0.1 * i, 1) for i in range(1, 11)])
+    g = run.overall()
+    assert g.throughput.net_tokens_per_s.value == approx(20.0)
+    assert (g.generation_speed.p50, g.generation_speed.per) == (approx(10.0), "request")
+    assert "tokens by arrival time" in g.throughput.window_rule
 
 
 def test_several_segments_pool_tokens_and_seconds(run) -> None:

@@ -554,3 +554,27 @@ def test_any_bytes_end_in_one_outcome(body: bytes, status: int, stream: bool, co
     assert attempt.outcome not in (Outcome.OK, Outcome.CLIENT_FAULT)
     assert attempt.error_class
     assert attempt.warnings != ("client_bug",)
+
+
+def test_what_a_server_calls_its_error_is_kept_short_and_harmless(read: Read) -> None:
+    """I4: the class of an error is the server's text too: no secret, no escape sequence, no page of it."""
+    kind = "Bearer planted-key-77 \\u001b[2J" + "x" * 5000
+    attempt = read([(100, b'data: {"error":{"message":"m","type":"%s"}}\n\n' % kind.encode())])
+    assert attempt.outcome is Outcome.STREAM_ERROR
+    assert attempt.error_class is not None
+    assert attempt.error_class.startswith("Bearer *** \N{REPLACEMENT CHARACTER}[2Jxxx")
+    assert len(attempt.error_class) == 80
+
+
+def test_hidden_ids_do_not_hide_tokens(read: Read, wire: Any) -> None:
+    """B12, B13: a server that hides token ids while it reasons still tells usage; TTFT is of the first token."""
+    pieces = [
+        (50, wire.delta("", usage=2)),
+        (90, wire.delta("", usage=5)),
+        (130, wire.delta("a", usage=6, ids=[7])),
+        (140, wire.delta(finish="stop", usage=6) + wire.usage(6) + wire.done),
+    ]
+    attempt = read(pieces)
+    assert list(attempt.ledger.tokens) == [2, 3, 1]
+    assert since_sent_ms(attempt, attempt.first_token_ns) == 50.0
+    assert (attempt.output_len, attempt.unattributed_tokens) == (6, 0)

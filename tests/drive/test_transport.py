@@ -1,4 +1,4 @@
-"""The plain transport against real sockets: stamps, pieces, and why an exchange failed."""
+"""Both transports against real sockets: stamps, pieces, and why an exchange failed."""
 
 from __future__ import annotations
 
@@ -16,16 +16,25 @@ import pytest
 
 from loadgen.clock import now_ns
 from loadgen.drive import Deadlines, Exchange, Outcome, WireLimits, make_transport
+from loadgen.drive.kernel import KernelTransport, make_kernel_transport
 from loadgen.drive.transport import PlainTransport
 
 MS = 1_000_000
-Make = Callable[..., PlainTransport]
+Transport = PlainTransport | KernelTransport
+Make = Callable[..., Transport]
+
+
+@pytest.fixture(params=[make_transport, make_kernel_transport], ids=["plain", "kernel"])
+def maker(request: pytest.FixtureRequest) -> Make:
+    """make_transport, make_kernel_transport: the same behaviour is asked of both."""
+    made: Make = request.param
+    return made
 
 
 @pytest.fixture
-async def transport() -> AsyncIterator[Make]:
-    """transport(connect_s=2, idle_s=None, total_s=None, limits=None) -> PlainTransport"""
-    made: list[PlainTransport] = []
+async def transport(maker: Make) -> AsyncIterator[Make]:
+    """transport(connect_s=2, idle_s=None, total_s=None, limits=None) -> PlainTransport or KernelTransport"""
+    made: list[Transport] = []
 
     def make(
         connect_s: float = 2,
@@ -34,7 +43,7 @@ async def transport() -> AsyncIterator[Make]:
         limits: WireLimits | None = None,
     ) -> PlainTransport:
         ns = [None if s is None else round(s * 1e9) for s in (idle_s, total_s)]
-        made.append(make_transport(Deadlines(round(connect_s * 1e9), ns[0], None, ns[1]), limits))
+        made.append(maker(Deadlines(round(connect_s * 1e9), ns[0], None, ns[1]), limits))
         return made[-1]
 
     yield make
@@ -42,7 +51,7 @@ async def transport() -> AsyncIterator[Make]:
         await one.aclose()
 
 
-async def send(transport: PlainTransport, url: str, body: bytes = b"{}") -> Exchange:
+async def send(transport: Transport, url: str, body: bytes = b"{}") -> Exchange:
     """One exchange; a failure is in it."""
     exchange = Exchange()
     request = httpx.Request("POST", url, content=body, extensions={"exchange": exchange})
@@ -348,13 +357,13 @@ def certificate() -> Path:
     return Path(__file__).parent / "data" / "localhost.pem"
 
 
-async def test_tls(play: Any, http: Any, certificate: Path) -> None:
+async def test_tls(play: Any, http: Any, maker: Make, certificate: Path) -> None:
     """C20: the handshake is part of connection set-up, not of the request; a reused connection has none."""
     server_side = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server_side.load_cert_chain(certificate)
     server = await play(http.answer(), server_side)
     deadlines = Deadlines(2_000 * MS, None, None, None)
-    trusting = make_transport(deadlines, None, ssl.create_default_context(cafile=str(certificate)))
+    trusting = maker(deadlines, None, ssl.create_default_context(cafile=str(certificate)))
     first, second = await send(trusting, server.url), await send(trusting, server.url)
     await trusting.aclose()
     assert first.complete

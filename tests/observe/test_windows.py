@@ -323,3 +323,11 @@ def test_increase_equals_what_was_added_between_scrapes(lives: list[list[int]], 
     else:
         assert got.deltas["drafts"] == truth
         assert got.restarts == len(lives) - 1
+
+
+def test_a_page_that_shows_another_model_at_the_end_is_named(make_scrape: Make, make_page: Make) -> None:
+    """D31: another server took the port in mid-run; its counters are not ours, and the window says why it is short."""
+    ours = [make_scrape(t, make_page({"drafts": 10 * t})) for t in (0, 5)]
+    got = counted([*ours, *(make_scrape(t, make_page({"drafts": 900}, model="other")) for t in (8, 10))])
+    assert got.deltas["drafts"] == 50
+    assert any("no scrape after that was usable (shows other, not m)" in note for note in got.incomplete)

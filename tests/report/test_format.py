@@ -28,7 +28,7 @@ def test_shown_value_is_within_half_a_percent(value: float) -> None:
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(None, "–"), (0.0605, "60.5 ms"), (3e-6, "3.00 µs"), (1.5, "1.50 s"), (600.0, "10.0 min")],
+    [(None, "–"), (0.0605, "60.5\u00a0ms"), (3e-6, "3.00\u00a0µs"), (1.5, "1.50\u00a0s"), (600.0, "10.0\u00a0min")],
 )
 def test_seconds_take_the_unit_that_fits(value: float | None, text: str) -> None:
     assert seconds(value) == text
@@ -36,7 +36,7 @@ def test_seconds_take_the_unit_that_fits(value: float | None, text: str) -> None
 
 def test_absent_is_a_dash_never_zero() -> None:
     assert percent(None) == ratio(None) == "–"
-    assert percent(0.0) == "0.0 %"
+    assert percent(0.0) == "0.0\u00a0%"
 
 
 def test_sparkline_leaves_gaps_for_absent_values() -> None:

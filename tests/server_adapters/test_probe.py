@@ -1,5 +1,8 @@
 """Probe, environment and token counts against a server that plays vLLM."""
 
+import asyncio
+import contextlib
+import gzip
 import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -308,6 +311,59 @@ async def test_a_server_that_hangs() -> None:
         async with httpx.AsyncClient(timeout=0.05, trust_env=False, verify=False) as hasty:
             with pytest.raises(TargetError, match=r"did not answer in time \(ReadTimeout\)"):
                 await VLLM.probe(hasty, Target(url, (), None, {}))
+
+
+@pytest.mark.parametrize(
+    ("piece", "pause_s", "reason"),
+    [(b" ", 0.05, "did not end it in time"), (b" " * 65536, 0.0, "answers with more than 32 MiB")],
+)
+async def test_an_answer_without_end(piece: bytes, pause_s: float, reason: str) -> None:
+    """E16, E26: every byte comes in time and the answer never ends: neither waited for nor kept."""
+
+    ended = asyncio.Event()
+
+    async def dribble(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError):
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n")
+            while True:
+                writer.write(piece)
+                await writer.drain()
+                await asyncio.sleep(pause_s)
+        writer.close()
+        ended.set()
+
+    async with await asyncio.start_server(dribble, "127.0.0.1", 0) as server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with httpx.AsyncClient(timeout=0.3 if pause_s else 10, trust_env=False, verify=False) as hasty:
+            with pytest.raises(TargetError, match=reason):
+                await VLLM.probe(hasty, Target(url, (), None, {}))
+        await ended.wait()
+
+
+async def test_a_compressed_answer_is_read(client: httpx.AsyncClient) -> None:
+    """A26: a proxy that compresses against our wish is no reason to refuse a model list."""
+    body = gzip.compress(orjson.dumps({"data": [{"id": "tiny"}]}))
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: %d\r\n\r\n" % len(body) + body)
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        with pytest.raises(TargetError, match="'huge'; it serves: tiny"):
+            await VLLM.probe(client, Target(url, (), "huge", {}))
+
+
+async def test_only_the_endpoint_that_is_wanted_is_asked(
+    play: Play, played_server: Played, client: httpx.AsyncClient
+) -> None:
+    """What completions can do says nothing of chat."""
+    played = await play(played_server())
+    found = await VLLM.probe(client, target(played), "completions")
+    assert found.token_ids
+    with pytest.raises(TargetError, match=r"/v1/chat/completions answered a test request with 404.*another endpoint\?"):
+        await VLLM.probe(client, target(played), "chat")
 
 
 async def test_wrong_model(play: Play, played_server: Played, client: httpx.AsyncClient) -> None:

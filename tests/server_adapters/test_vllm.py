@@ -450,6 +450,13 @@ def test_methods_whose_drafted_counts_are_no_counts(config: dict[str, Any] | Non
     assert counts_artefact(config) is artefact
 
 
+@pytest.mark.parametrize(
+    ("declared", "artefact"), [("draft_model", False), ("ngram_gpu", True), ("mine", None), (None, None)]
+)
+def test_a_declared_method_settles_what_the_server_cannot_tell(declared: str | None, artefact: bool | None) -> None:
+    assert counts_artefact(None, declared) is artefact
+
+
 def test_environment_names_what_matters_and_no_secrets() -> None:
     """I2, I4."""
     got = select(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
@@ -83,6 +84,22 @@ class Live:
         lines = (await self.http.get("/metrics")).text.splitlines()
         pairs = (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
         return {name: float(value) for name, value in pairs}
+
+    async def until(self, holds: Callable[[], Awaitable[bool]]) -> None:
+        """Wait for a condition, half a minute at most."""
+        for _ in range(3000):
+            if await holds():
+                return
+            await asyncio.sleep(0.01)
+        raise AssertionError("the condition never held")
+
+    async def truth_has(self, part: str, key: str) -> None:
+        """Wait until a count of the truth is above zero."""
+
+        async def above() -> bool:
+            return bool((await self.truth())[part][key])
+
+        await self.until(above)
 
     async def fault(self, name: str, **options: Any) -> None:
         answer = await self.http.post("/rehearsal/faults", json={"name": name, **options})

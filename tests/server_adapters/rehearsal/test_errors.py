@@ -194,16 +194,19 @@ async def test_priority_holds_only_under_its_policy(start_server: Start) -> None
         ended: list[str] = []
 
         async def ask(name: str, headers: dict[str, str], priority: int, live: Any = live, ended: Any = ended) -> None:
-            body = {"prompt": "a", "max_tokens": 400 if name == "first" else 2, "ignore_eos": True, "priority": priority}
+            body = {
+                "prompt": "a",
+                "max_tokens": 400 if name == "first" else 2,
+                "ignore_eos": True,
+                "priority": priority,
+            }
             await live.post(COMPLETIONS, body, headers=headers)
             ended.append(name)
 
         first = asyncio.ensure_future(ask("first", {}, 0))
-        while not (await live.truth())["gauges"]["num_requests_running"]:
-            await asyncio.sleep(0.002)
+        await live.truth_has("gauges", "num_requests_running")
         late = asyncio.ensure_future(ask("late", {}, 5))
-        while not (await live.truth())["gauges"]["num_requests_waiting"]:
-            await asyncio.sleep(0.002)
+        await live.truth_has("gauges", "num_requests_waiting")
         await ask("urgent", {"x-vllm-priority": "-1"}, 9)
         await asyncio.gather(first, late)
         assert ended == ["first", *expected]

@@ -20,7 +20,7 @@ Start = Callable[..., Awaitable[Any]]
 USAGE = {"stream_options": {"include_usage": True}}
 CHAT = "/v1/chat/completions"
 BODY: dict[str, Any] = {"prompt": "def add(numbers):", "max_tokens": 40, "ignore_eos": True, "seed": 2, **USAGE}
-CHAT_BODY = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 12, "ignore_eos": True, "seed": 2}
+CHAT_BODY = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 7, "ignore_eos": True, "seed": 2}
 
 
 def datas(raw: bytes) -> list[bytes]:
@@ -122,7 +122,7 @@ def roles(raw: bytes) -> list[str]:
 
 async def test_role_chunks_early_and_late(start_server: Start) -> None:
     """J4: both styles; the normal one is together with the first token."""
-    live = await start_server(speed=0.5)
+    live = await start_server(speed=0.05)
     usual = await live.raw(CHAT_BODY, CHAT)
     assert roles(usual)[:2] == ["role", "text"]
     await live.fault("late_role")
@@ -157,8 +157,7 @@ async def test_a_dead_engine(start_server: Start) -> None:
     """J2: running streams end with an error inside HTTP 200, later requests with 500 at once; /health is 503."""
     live = await start_server(speed=0.2)
     running = asyncio.ensure_future(live.raw({**BODY, "max_tokens": 400}))
-    while not (await live.truth())["counters"]["generation_tokens"]:
-        await asyncio.sleep(0.01)
+    await live.truth_has("counters", "generation_tokens")
     await live.fault("engine_dead")
     blocks = datas(await running)
     assert json.loads(blocks[-2][6:])["error"]["message"].startswith("EngineCore encountered an issue")
@@ -166,8 +165,11 @@ async def test_a_dead_engine(start_server: Start) -> None:
     assert (await live.post("/v1/completions", BODY | {"stream": True})).status_code == 500
     assert (await live.http.get("/health")).status_code == 503
     await live.fault("engine_dead", clear=True)
-    while (await live.http.get("/health")).status_code != 200:
-        await asyncio.sleep(0.01)
+
+    async def healthy() -> bool:
+        return bool((await live.http.get("/health")).status_code == 200)
+
+    await live.until(healthy)
     assert datas(await live.raw(BODY))[-1] == b"data: [DONE]"
 
 
@@ -205,11 +207,17 @@ async def test_counters_start_again(start_server: Start) -> None:
     drafts = 'vllm:spec_decode_num_drafts_total{engine="0",model_name="rehearsal-8b"}'
     assert before[drafts] > 0
     await live.fault("counter_reset")
-    while (after := await live.metrics())[drafts] > 0:
-        await asyncio.sleep(0.01)
+
+    async def at_zero() -> bool:
+        return bool((await live.metrics())[drafts] == 0)
+
+    await live.until(at_zero)
+    after = await live.metrics()
     assert after["process_start_time_seconds"] > before["process_start_time_seconds"]
     assert after[drafts.replace("_total", "_created")] > before[drafts.replace("_total", "_created")]
-    assert all(v == 0 for n, v in after.items() if n.startswith("vllm:") and n.split("{")[0].endswith(("_total", "_count")))
+    assert all(
+        v == 0 for n, v in after.items() if n.startswith("vllm:") and n.split("{")[0].endswith(("_total", "_count"))
+    )
     await live.raw(BODY)
     assert (await live.metrics())[drafts] > 0, "it happens once"
 
@@ -227,8 +235,7 @@ async def test_counters_twice(start_server: Start) -> None:
 async def test_the_port_closes_and_opens_again(start_server: Start) -> None:
     live = await start_server(speed=0.2)
     running = asyncio.ensure_future(live.raw({**BODY, "max_tokens": 400}))
-    while not (await live.truth())["counters"]["generation_tokens"]:
-        await asyncio.sleep(0.01)
+    await live.truth_has("counters", "generation_tokens")
     await live.fault("port_flap", closed_s=0.3)
     with pytest.raises(httpx.TransportError):
         await running
@@ -246,15 +253,24 @@ async def test_the_port_closes_and_opens_again(start_server: Start) -> None:
     assert datas(await live.raw(BODY))[-1] == b"data: [DONE]"
 
 
+def rss() -> int:
+    return int(psutil.Process().memory_info().rss)
+
+
 async def test_memory_grows_and_is_given_back(start_server: Start) -> None:
     live = await start_server()
-    before = psutil.Process().memory_info().rss
+    before = rss()
     await live.fault("memory_growth", mb_per_s=2000, max_mb=60)
-    while psutil.Process().memory_info().rss < before + 50e6:
-        await asyncio.sleep(0.01)
+
+    async def grown() -> bool:
+        return rss() > before + 50e6
+
+    async def given_back() -> bool:
+        return rss() < before + 25e6
+
+    await live.until(grown)
     await live.fault("memory_growth", clear=True)
-    while psutil.Process().memory_info().rss > before + 25e6:
-        await asyncio.sleep(0.01)
+    await live.until(given_back)
 
 
 async def step_mean_s(live: Any) -> float:
@@ -342,9 +358,16 @@ def test_engine_switches_follow_the_clock() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["nothing", "truncate:share=2", "truncate:at_tokens=x", "truncate:nope=1", "truncate:share", "no_correction:share=1",
-     "stall:seconds=-1"],
-)  # fmt: skip
+    [
+        "nothing",
+        "truncate:share=2",
+        "truncate:at_tokens=x",
+        "truncate:nope=1",
+        "truncate:share",
+        "no_correction:share=1",
+        "stall:seconds=-1",
+    ],
+)
 def test_impossible_faults_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"fault|known"):
         Faults().set_text(text, 0.0)

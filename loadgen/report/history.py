@@ -1,0 +1,28 @@
+"""The history: one line a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from loadgen.record import RunEntry
+from loadgen.redact import printable
+from loadgen.report.format import DASH
+
+
+def render_runs(runs: Iterable[RunEntry], console: Console) -> None:
+    """Newest first, as given; a run that cannot be read says why."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for column in ("run", "started (UTC)", "state", "arms", "what happened"):
+        table.add_column(column, overflow="fold", no_wrap=column == "run")
+    for run in runs:
+        manifest = run.manifest
+        started = (run.started or DASH)[:19].replace("T", " ")
+        arms = ", ".join(manifest.arms) if manifest else DASH
+        said = run.problem or (manifest.stop_reason if manifest else None) or ""
+        table.add_row(run.run_id, started, run.state, arms, Text(printable(said)))
+    console.print(table)

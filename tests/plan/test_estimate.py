@@ -1,0 +1,53 @@
+"""A rough answer to "how long will this take", exact where nothing depends on the server."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from loadgen.plan import build_plan, estimate
+from loadgen.scenario import load_scenario
+
+
+def planned(folder: Path, load: list[dict[str, Any]]) -> Any:
+    content = {
+        "version": 1,
+        "name": "e",
+        "environment": "disposable",
+        "arms": {"baseline": {"url": "http://127.0.0.1:1"}, "candidate": {"url": "http://127.0.0.1:2"}},
+        "workload": {
+            "tasks": [
+                {
+                    "task_type": "code",
+                    "input_len": {"kind": "fixed", "value": 64},
+                    "output_len": {"kind": "fixed", "value": 100},
+                }
+            ]
+        },
+        "load": load,
+        "warmup": {"warmup_requests": 0},
+    }
+    file = folder / "s.yaml"
+    file.write_text(yaml.safe_dump(content))
+    return build_plan(load_scenario(file))
+
+
+def test_by_cases(tmp_path: Path) -> None:
+    """40 answers of 0.5 s + 100 × 20 ms on 4 slots, two arms, and a second of edges each."""
+    found = estimate(planned(tmp_path, [{"kind": "concurrency", "concurrency": 4, "cases": 40}]))
+    assert (found.requests, found.output_tokens) == (80, 8000)
+    assert found.seconds == pytest.approx(2 * (40 * 2.5 / 4 + 1))
+
+
+def test_by_time(tmp_path: Path) -> None:
+    found = estimate(planned(tmp_path, [{"kind": "concurrency", "concurrency": 1, "duration_s": 50}]))
+    assert found.requests == pytest.approx(2 * 50 / 2.5, rel=0.05)
+    assert found.seconds == pytest.approx(2 * 51, rel=0.05)
+
+
+def test_open_loop_is_what_the_schedule_says(tmp_path: Path) -> None:
+    load = {"kind": "arrival_rate", "rate_per_s": 4, "arrivals": "uniform", "duration_s": 10}
+    found = estimate(planned(tmp_path, [load]))
+    assert (found.requests, found.output_tokens) == (80, 8000)
+    assert found.seconds == pytest.approx(2 * (10 + 2.5 + 1))

@@ -1,0 +1,90 @@
+"""The terminal report of a recorded run: what must be read first, units, n, sources, and nothing cut."""
+
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from loadgen.analyze import Summary, analyze
+from loadgen.record import open_run
+from loadgen.report import render_terminal
+from loadgen.report.attention import attention
+
+RUN = Path(__file__).resolve().parents[1] / "data" / "runs" / "small"
+
+
+@pytest.fixture(scope="module")
+def summary() -> Summary:
+    return analyze(open_run(RUN))
+
+
+def shown(summary: Summary, width: int = 120) -> str:
+    console = Console(file=io.StringIO(), width=width, highlight=False)
+    render_terminal(summary, console)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue().replace("\u00a0", " ")
+
+
+def test_failures_come_first_with_their_cause(summary: Summary) -> None:
+    """F10, F11: survivors' latencies are never shown without saying so."""
+    text = shown(summary)
+    assert text.index("3 of 40 requests did not succeed") < text.index("tokens per step") < text.index("By load")
+    assert "3 × stream_error" in text
+    assert "latencies are of the others" in text
+
+
+def test_every_stage_and_arm_has_its_row_with_n(summary: Summary) -> None:
+    text = shown(summary)
+    for row in ("c2      baseline    24", "c2      candidate   21", "r6      baseline    15", "r6      candidate   15"):
+        assert row in text
+
+
+def test_streaming_and_whole_answers_are_apart(summary: Summary) -> None:
+    assert "Not streamed: whole response time" in shown(summary)
+
+
+def test_what_is_not_known_is_a_dash_and_explained(summary: Summary) -> None:
+    """C12, F2: no p95 of 15 samples."""
+    text = shown(summary)
+    assert "20.9 / –" in text
+    assert "too few samples (p95 needs 20, p99 100)" in text
+    assert "None" not in text
+    assert "nan" not in text
+
+
+@pytest.mark.parametrize("width", [80, 100, 120, 200])
+def test_no_number_is_cut_at_any_width(summary: Summary, width: int) -> None:
+    text = shown(summary, width)
+    assert "…" not in text
+    assert max(len(line) for line in text.splitlines()) <= width
+
+
+def test_a_capped_run_says_that_throughput_is_the_caps(summary: Summary) -> None:
+    """E7: the load asked for was not delivered, and the report opens with it."""
+    arm = summary.arms["baseline"]
+    requests = arm.overall.requests.model_copy(update={"capped_rate": 14})
+    overall = arm.overall.model_copy(update={"requests": requests})
+    capped = summary.model_copy(update={"arms": {"baseline": arm.model_copy(update={"overall": overall})}})
+    assert any(
+        "14 of 40 requests were held back by safety.max_requests_per_second" in line for line in attention(capped)
+    )
+    assert not any("held back" in line for line in attention(summary))
+
+
+def test_an_unfinished_run_says_why(summary: Summary) -> None:
+    conditions = {**summary.conditions, "stop_reason": "interrupted by the user"}
+    unfinished = summary.model_copy(update={"finished": False, "conditions": conditions})
+    assert "interrupted by the user" in attention(unfinished)[0]
+
+
+def test_a_task_without_drafts_is_named(summary: Summary) -> None:
+    arm = summary.arms["candidate"]
+    groups = []
+    for g in arm.by:
+        if g.task_type == "code":
+            rounds = g.speculation.rounds.model_copy(update={"value": 0.0})
+            g = g.model_copy(update={"speculation": g.speculation.model_copy(update={"rounds": rounds})})
+        groups.append(g)
+    silent = summary.model_copy(update={"arms": {"candidate": arm.model_copy(update={"by": groups})}})
+    assert "candidate: not one draft was made for code; speculation does nothing for it here." in attention(silent)
