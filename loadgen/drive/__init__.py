@@ -1,10 +1,10 @@
 """Doing it: dispatcher, wire, ledger."""
 
 from loadgen.drive.asking import Asking, DriveLimits, asking_of, drive_limits_of
-from loadgen.drive.cap import RateCap
+from loadgen.drive.cap import Budget, RateCap
 from loadgen.drive.driver import Driver
 from loadgen.drive.ledger import Sent, read_exchange
-from loadgen.drive.recorder import Tally
+from loadgen.drive.recorder import Counts, Tally
 from loadgen.drive.request import DriveArm
 from loadgen.drive.segment_run import StopReason
 from loadgen.drive.sse import Event, Framer, frame
@@ -20,13 +20,18 @@ from loadgen.drive.types import (
     Outcome,
     SegmentResult,
     Sink,
+    WorkerEnd,
 )
+from loadgen.drive.worker_process import WorkerSetup, WorkerSink
+from loadgen.drive.workers import Workers
 
 __all__ = [
     "UNKNOWN_TOKENS",
     "Accounting",
     "Asking",
     "Attempt",
+    "Budget",
+    "Counts",
     "Deadlines",
     "DriveArm",
     "DriveLimits",
@@ -44,6 +49,10 @@ __all__ = [
     "StopReason",
     "Tally",
     "WireLimits",
+    "WorkerEnd",
+    "WorkerSetup",
+    "WorkerSink",
+    "Workers",
     "asking_of",
     "drive_limits_of",
     "frame",

@@ -18,7 +18,7 @@ from loadgen.drive.recorder import Recorder, Tally
 from loadgen.drive.request import DriveArm, Prepared, RequestBuilder
 from loadgen.drive.segment_run import SegmentRun, StopReason
 from loadgen.drive.transport import make_transport
-from loadgen.drive.types import Deadlines, SegmentResult, Sink
+from loadgen.drive.types import Accounting, Deadlines, SegmentResult, Sink
 from loadgen.drive.watchdog import Watchdog
 from loadgen.plan import Case, LengthModel, OpenLoop, Plan, Segment, render
 
@@ -26,7 +26,7 @@ from loadgen.plan import Case, LengthModel, OpenLoop, Plan, Segment, render
 class Driver:
     """One arm's driver, in the event loop that it is called in. Runs one segment at a time.
 
-    `lengths` may be replaced between segments. `cap` is shared by the drivers whose requests it
+    `lengths` and `cap` may be replaced between segments. `cap` is shared by the drivers whose requests it
     counts together; `tally` likewise. `transport` makes the wire of each segment.
     """
 
@@ -54,7 +54,7 @@ class Driver:
         self._asking = asking
         self._redact = redact
         self._worker = worker
-        self._cap = cap
+        self.cap = cap
         self._transport = transport
         self._run: SegmentRun | None = None
         self._stopped: StopReason | None = None
@@ -66,8 +66,14 @@ class Driver:
         if self._run is not None:
             self._run.stop(reason)
 
-    async def run(self, segment: Segment, start_ns: int) -> SegmentResult:
-        """Drive `segment` with its time zero at `start_ns` (CLOCK_MONOTONIC).
+    @property
+    def accounting(self) -> Accounting | None:
+        """Of the segment that is being driven, so far."""
+        return None if self._run is None else self._run.accounting
+
+    async def run(self, segment: Segment, start_ns: int, nonce: str | None = None) -> SegmentResult:
+        """Drive `segment` with its time zero at `start_ns` (CLOCK_MONOTONIC). `nonce` begins the cache salts of
+        its requests; drivers of parts of one segment share it.
 
         Setting up takes up to some tenths of a second: arrivals due before it is done are sent late, and
         counted. Returns when every request has ended and is with the sink. Raises what the sink raised
@@ -78,7 +84,7 @@ class Driver:
         recorder = Recorder(
             self._arm.adapter, self._redact, self._asking.keep_text, self._sink, self.tally, self._on_fault
         )
-        run = self._run = self._begin(segment, start_ns, transport, recorder)
+        run = self._run = self._begin(segment, start_ns, transport, recorder, nonce)
         beside = [asyncio.create_task(work) for work in self._beside(run, recorder)]
         try:
             with quiet_gc():
@@ -100,7 +106,12 @@ class Driver:
         return result
 
     def _begin(
-        self, segment: Segment, start_ns: int, transport: httpx.AsyncBaseTransport, recorder: Recorder
+        self,
+        segment: Segment,
+        start_ns: int,
+        transport: httpx.AsyncBaseTransport,
+        recorder: Recorder,
+        nonce: str | None,
     ) -> SegmentRun:
         run = SegmentRun(
             segment,
@@ -108,8 +119,8 @@ class Driver:
             self._arm.name,
             self._worker,
             transport,
-            Prepared(self._cases(segment), self._builder(segment)),
-            self._cap,
+            Prepared(self._cases(segment), self._builder(segment, nonce)),
+            self.cap,
             self.tally,
             recorder.add,
         )
@@ -146,9 +157,9 @@ class Driver:
             self._fault = error
             self.stop("policy")
 
-    def _builder(self, segment: Segment) -> RequestBuilder:
+    def _builder(self, segment: Segment, nonce: str | None) -> RequestBuilder:
         lengths = self.lengths
-        return RequestBuilder(self._arm, self._asking, segment, lambda case: render(self._plan, case, lengths))
+        return RequestBuilder(self._arm, self._asking, segment, lambda case: render(self._plan, case, lengths), nonce)
 
     def _cases(self, segment: Segment) -> Iterator[Case]:
         load = segment.load

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass, fields
 
 from loadgen.control import Live
+from loadgen.drive.cap import Budget
 from loadgen.drive.flight import Flight
 from loadgen.drive.ledger import ExchangeReader, Redact
 from loadgen.drive.types import Attempt, Outcome, Sink
@@ -28,21 +30,46 @@ _SERVER_FAILURES = frozenset(
 )
 
 
-class Tally:
-    """Live aggregates of a run; the drivers of all its arms may share one.
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What a process has done in the run so far. `failed` of `ended` were neither ok nor cut by ourselves;
+    `recent_failures` of the `recent_ended` last ones failed by the server's fault. Counts of several add up."""
 
-    `max_requests` is exact: the request that would be one more is never sent.
+    sent: int = 0
+    ended: int = 0
+    failed: int = 0
+    output_tokens: int = 0
+    recent_ended: int = 0
+    recent_failures: int = 0
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+    def live(self, price_per_million: float | None = None, server_waiting: tuple[float, ...] = ()) -> Live:
+        cost = None if price_per_million is None else self.output_tokens * price_per_million / 1e6
+        return Live(
+            self.sent, self.output_tokens, cost, self.recent_ended, self.recent_failures, server_waiting
+        )  # fmt: skip
+
+
+class Tally:
+    """Live aggregates of a run's requests in this process; the drivers of all its arms share one.
+
+    `budget`: what the run may send, of all its processes together; None = no limit. `recent`: how many of
+    the last ended requests are looked at for failures.
     """
 
-    def __init__(self, max_requests: int | None = None) -> None:
-        self.max_requests = max_requests
+    def __init__(self, budget: Budget | None = None, recent: int = RECENT) -> None:
         self.sent = 0
+        self.ended = 0
+        self.failed = 0
         self.output_tokens = 0
-        self._recent: deque[bool] = deque(maxlen=RECENT)
+        self._budget = budget
+        self._recent: deque[bool] = deque(maxlen=recent)
 
-    @property
-    def may_send(self) -> bool:
-        return self.max_requests is None or self.sent < self.max_requests
+    def permit(self) -> bool:
+        """Whether one more request may be sent. It must be, then: it has been taken from the budget."""
+        return self._budget is None or self._budget.take()
 
     def note_sent(self) -> None:
         self.sent += 1
@@ -50,12 +77,15 @@ class Tally:
     def note_ended(self, attempt: Attempt) -> None:
         """Where the server told no count, every chunk is at least one token."""
         self.output_tokens += len(attempt.ledger) if attempt.output_len is None else attempt.output_len
+        self.ended += 1
+        self.failed += attempt.outcome not in (Outcome.OK, Outcome.ABORTED)
         if attempt.outcome not in (Outcome.CLIENT_FAULT, Outcome.ABORTED):
             self._recent.append(attempt.outcome in _SERVER_FAILURES)
 
-    def live(self, price_per_million: float | None = None, server_waiting: tuple[float, ...] = ()) -> Live:
-        cost = None if price_per_million is None else self.output_tokens * price_per_million / 1e6
-        return Live(self.sent, self.output_tokens, cost, len(self._recent), sum(self._recent), server_waiting)
+    def counts(self) -> Counts:
+        return Counts(
+            self.sent, self.ended, self.failed, self.output_tokens, len(self._recent), sum(self._recent)
+        )  # fmt: skip
 
 
 class Recorder:

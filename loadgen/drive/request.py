@@ -51,15 +51,22 @@ class RequestBuilder:
     """Builds an arm's requests of one segment. Request `index` goes to replica `index mod replicas`.
 
     Every request has an id of its own (A25), and in a cold run a cache salt,
-    or where the server knows none a first line like no other.
+    or where the server knows none a first line like no other; salts of one segment begin with its `nonce`.
     """
 
-    def __init__(self, arm: DriveArm, asking: Asking, segment: Segment, render: Callable[[Case], Rendered]) -> None:
+    def __init__(
+        self,
+        arm: DriveArm,
+        asking: Asking,
+        segment: Segment,
+        render: Callable[[Case], Rendered],
+        nonce: str | None = None,
+    ) -> None:
         self._arm = arm
         self._asking = asking
         self._segment = segment
         self._render = render
-        self._nonce = secrets.token_hex(8)
+        self._nonce = nonce or secrets.token_hex(8)
 
     def build(self, case: Case) -> Outgoing:
         """Never raises: a request that cannot be built carries its fault."""

@@ -92,7 +92,7 @@ class SegmentRun:
         """Wait for the safety cap: nanoseconds waited, None if the segment was closed meanwhile, or
         if the run has sent all it may: that ends it. `launch` must follow without another await."""
         waited_ns = 0 if self._cap is None else await self._unless_closed(self._cap.acquire())
-        if waited_ns is not None and not self._tally.may_send:
+        if waited_ns is not None and not self._tally.permit():
             self.stop("policy")
             return None
         return waited_ns

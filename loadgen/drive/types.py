@@ -207,6 +207,17 @@ class SegmentResult:
     aborted: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class WorkerEnd:
+    """How a worker process ended. `died`: why it did before it was told to. `failed`: why its records end early,
+    with so many `lost`."""
+
+    worker: int
+    died: str | None
+    failed: str | None
+    lost: int
+
+
 class Sink(Protocol):
     """Where drive puts what happened. Called on the event loop: must not block."""
 

@@ -3,38 +3,34 @@
 from __future__ import annotations
 
 import asyncio
-import platform
 import signal
-import sys
 import tempfile
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
-import numpy as np
 import orjson
 
-from loadgen import __version__
 from loadgen.analyze import Summary, analyze
-from loadgen.clock import anchor, now_ns
+from loadgen.clock import now_ns
 from loadgen.control import Live, decide
-from loadgen.drive import Attempt, LoopHealth, SegmentResult, StopReason, Tally
+from loadgen.drive import SegmentResult, StopReason, WorkerEnd
 from loadgen.errors import ScenarioError, StorageError
 from loadgen.experiment.context import check_context
-from loadgen.experiment.driving import make_drivers
+from loadgen.experiment.driving import make_workers, usable_cores, worker_count
 from loadgen.experiment.lengths import measure_lengths
+from loadgen.experiment.manifest import manifest_of
 from loadgen.experiment.preflight import Preflight, preflight
 from loadgen.observe import Edge, Idle, Scrape, ScrapeArm, Scraper
-from loadgen.plan import LengthModel, Plan, Segment, build_plan, correct_lengths, shard
-from loadgen.record import Manifest, PhaseRecord, RunWriter, new_run_id, open_run
+from loadgen.plan import LengthModel, Plan, Segment, build_plan, correct_lengths
+from loadgen.record import PhaseRecord, RunWriter, open_run
 from loadgen.scenario import Limits, LoadedScenario, limits_of
 
 CONTROL_INTERVAL_S = 0.5
-#: Between deciding to start a segment and its time zero: the driver's set-up must not make arrivals late.
+#: Between all workers having said ready and a segment's time zero: the drivers' set-up must not make arrivals late.
 START_LEAD_NS = 250_000_000
 #: A wait for an idle server longer than this is said.
 SAY_AFTER_S = 1.5
@@ -43,13 +39,14 @@ WAITING_KEPT = 8
 
 
 class Progress(Protocol):
-    """Who watches a run. Called on the dispatching loop: must be cheap."""
+    """Who watches a run. Called on the coordinator's loop: must be cheap."""
 
     def started(self, plan: Plan, path: Path, notes: tuple[str, ...]) -> None: ...
 
     def segment(self, segment: Segment, number: int, total: int) -> None: ...
 
-    def ended(self, attempt: Attempt) -> None: ...
+    def ended(self, requests: int, failed: int) -> None:
+        """So many more requests have ended, of which so many were neither ok nor cut by ourselves."""
 
     def live(self, segment: Segment, live: Live) -> None: ...
 
@@ -58,11 +55,13 @@ class Progress(Protocol):
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How to run, apart from what to run. `shard` (i, n): take that share of every segment."""
+    """How to run, apart from what to run. `shard` (i, n): take that share of every segment. `workers`: processes
+    that drive it; None = as many as the plan needs (`worker_count`)."""
 
     out: Path
     overrides: tuple[str, ...] = ()
     shard: tuple[int, int] | None = None
+    workers: int | None = None
 
 
 @dataclass(frozen=True)
@@ -75,25 +74,6 @@ class RunResult:
     reason: str | None
 
 
-class _Tee:
-    """Sink of the drivers: records everything, tells the watcher, learns prompt lengths in warm-up."""
-
-    def __init__(self, writer: RunWriter, progress: Progress) -> None:
-        self.writer = writer
-        self.progress = progress
-        self.warmup_lengths: dict[str, list[tuple[int, int]]] = defaultdict(list)
-
-    def attempt(self, attempt: Attempt) -> None:
-        self.writer.attempt(attempt)
-        self.progress.ended(attempt)
-        asked, told = attempt.case.input_len_requested, attempt.input_len
-        if attempt.case.phase == "warmup" and asked is not None and told is not None:
-            self.warmup_lengths[attempt.case.task_type].append((asked, told))
-
-    def health(self, health: LoopHealth) -> None:
-        self.writer.health(health)
-
-
 async def run_scenario(loaded: LoadedScenario, options: RunOptions, progress: Progress) -> RunResult:
     """Preflight, drive, record, analyze. Raises ScenarioError, TargetUnusable or StorageError before any
     load; afterwards everything measured is kept and a summary is written, whatever happens."""
@@ -104,7 +84,11 @@ async def run_scenario(loaded: LoadedScenario, options: RunOptions, progress: Pr
     ready = await preflight(loaded.scenario)
     cut = check_context(plan, ready)
     lengths = await measure_lengths(loaded, ready)
-    writer = RunWriter(options.out, _manifest(loaded, options, plan, lengths, ready), ready.redact)
+    workers = options.workers or worker_count(plan, usable_cores())
+    manifest = manifest_of(
+        loaded, plan, lengths, ready, overrides=options.overrides, shard=options.shard, workers=workers
+    )
+    writer = RunWriter(options.out, manifest, ready.redact)
     run = _Run(loaded, plan, limits, lengths, ready, writer, progress, options)
     state: str = "failed"
     reason: str | None = "internal error"
@@ -113,16 +97,16 @@ async def run_scenario(loaded: LoadedScenario, options: RunOptions, progress: Pr
         try:
             state, reason = await run.everything()
         finally:
-            lost = _close(writer, state, reason, run.lengths)
+            lost = _close(writer, state, reason, run)
     if lost is not None:
         state, reason = "failed", str(lost)
     return RunResult(writer.path, _summary(writer.path, progress), state, reason)
 
 
-def _close(writer: RunWriter, state: str, reason: str | None, lengths: LengthModel) -> StorageError | None:
+def _close(writer: RunWriter, state: str, reason: str | None, run: _Run) -> StorageError | None:
     """Close the records; an error while writing them is the run's result, not the end of its report."""
     try:
-        writer.finish(state, reason, lengths=asdict(lengths))
+        writer.finish(state, reason, lengths=asdict(run.lengths), workers=run.ends)
     except StorageError as error:
         return error
     return None
@@ -188,10 +172,11 @@ class _Run:
         self.ready = ready
         self.writer = writer
         self.progress = progress
-        self.options = options
-        self.tee = _Tee(writer, progress)
-        self.tally = Tally(limits.max_requests)
-        self.drivers = make_drivers(self.scenario, plan, lengths, ready, limits, self.tee, self.tally)
+        self.ends: list[WorkerEnd] = []
+        self.workers = make_workers(
+            writer.manifest.workers, self.scenario, plan, lengths, ready, limits, writer,
+            shard=options.shard, on_ended=progress.ended, on_lost=self._lost,
+        )  # fmt: skip
         self.waiting: dict[str, deque[float]] = {name: deque(maxlen=WAITING_KEPT) for name in ready.arms}
         self.scraper = Scraper(
             [
@@ -213,9 +198,10 @@ class _Run:
 
     async def everything(self) -> tuple[str, str | None]:
         try:
-            await self.scraper.start()
+            await asyncio.gather(self.scraper.start(), self.workers.start())
             await self._segments()
         finally:
+            self.ends = await self.workers.close()
             await self.scraper.stop()
         if self.interrupted.is_set():
             return "interrupted", self.stop_reason
@@ -230,31 +216,30 @@ class _Run:
                 return
             for segment in group:
                 self.progress.segment(segment, number, len(groups))
-            start = now_ns() + START_LEAD_NS if len(group) > 1 else None
-            await asyncio.gather(*(self._segment(s, start) for s in group))
+            idle = await asyncio.gather(*(self._edge(segment, "start") for segment in group))
+            await self.workers.prepare(group, self.lengths)
+            begin = now_ns() + START_LEAD_NS
+            await asyncio.gather(*(self._segment(s, begin, i) for s, i in zip(group, idle, strict=True)))
 
-    async def _segment(self, segment: Segment, start_ns: int | None) -> None:
-        mine = shard(segment, *self.options.shard) if self.options.shard else segment
-        if segment.phase == "measure":
-            self._correct_lengths()
-        driver = self.drivers[segment.arm]
-        idle = await self._edge(segment, "start")
-        begin = start_ns or now_ns() + START_LEAD_NS
+    async def _segment(self, segment: Segment, begin_ns: int, idle: Idle | None) -> None:
         record = PhaseRecord(
             segment.number, segment.arm, segment.phase, segment.stage, segment.stage_index, segment.repeat_idx,
-            segment.block, segment.executor, segment.concurrency, segment.rate_per_s, begin, idle_before=idle,
+            segment.block, segment.executor, segment.concurrency, segment.rate_per_s, begin_ns, idle_before=idle,
         )  # fmt: skip
         self.writer.phase(record)
         watcher = asyncio.create_task(self._control(segment))
         try:
-            result = await driver.run(mine, begin)
+            result = await self.workers.drive(segment, begin_ns)
         finally:
             watcher.cancel()
             await asyncio.gather(watcher, return_exceptions=True)
+        if segment.phase == "warmup":
+            self._correct_lengths()
         after = await self._edge(segment, "end")
         self.writer.phase(_finished(record, result, after))
         if result.aborted and self.stop_reason is None:
-            self._stop(f"safety.max_requests reached: {self.tally.sent:,} requests were sent", "policy")
+            sent = self.workers.counts.sent
+            self._stop(f"safety.max_requests reached: {sent:,} requests were sent", "policy")
 
     async def _edge(self, segment: Segment, edge: Edge) -> Idle | None:
         """Wait for an idle server, then scrape: only measured parts need it exactly; warm-up just drains."""
@@ -287,20 +272,20 @@ class _Run:
             self.waiting[scrape.arm].append(queued)
 
     def _correct_lengths(self) -> None:
-        if self.lengths.source == "estimate" and self.tee.warmup_lengths:
-            self.lengths = correct_lengths(self.lengths, self.tee.warmup_lengths)
-            for driver in self.drivers.values():
-                driver.lengths = self.lengths
+        learned = self.workers.lengths_learned
+        if self.lengths.source == "estimate" and learned:
+            self.lengths = correct_lengths(self.lengths, learned)
 
     async def _control(self, segment: Segment) -> None:
         """Twice a second: show what is going on, and ask control whether to go on."""
         while True:
             await asyncio.sleep(CONTROL_INTERVAL_S)
             price = self.limits.price_per_million_output_tokens
-            live = self.tally.live(price, tuple(self.waiting[segment.arm]))
+            live = self.workers.counts.live(price, tuple(self.waiting[segment.arm]))
             self.progress.live(segment, live)
-            if self.writer.failed is not None:
-                self._stop(f"records cannot be written: {self.writer.failed}", "policy")
+            failed = self.writer.failed or self.workers.sink_failed
+            if failed is not None:
+                self._stop(f"records cannot be written: {failed}", "policy")
             decision = decide(live, self.limits)
             if decision.action == "abort":
                 self._stop(decision.reason or "stopped by control", "policy")
@@ -310,8 +295,11 @@ class _Run:
             self.stop_reason = reason
             self.progress.say(f"stopping: {reason}")
             self.writer.anomaly(f"run stopped: {reason}")
-        for driver in self.drivers.values():
-            driver.stop(why)
+        self.workers.stop(why)
+
+    def _lost(self, reason: str) -> None:
+        """A worker is no more: the others stop, too, since the load is not what was asked for any longer."""
+        self._stop(f"{reason}; the measured requests are kept", "policy")
 
     def interrupt(self) -> None:
         """First Ctrl-C: send nothing new, let requests in flight drain. Second: cut them now."""
@@ -356,37 +344,3 @@ def _writable(out: Path) -> None:
             probe.write(b"x" * 4096)
     except OSError as error:
         raise StorageError(f"{out}: cannot write there: {error.strerror}; choose another folder with --out") from None
-
-
-def _manifest(
-    loaded: LoadedScenario, options: RunOptions, plan: Plan, lengths: LengthModel, ready: Preflight
-) -> Manifest:
-    scenario = loaded.scenario
-    return Manifest(
-        run_id=new_run_id(scenario.name),
-        specload_version=__version__,
-        started=datetime.now(UTC).isoformat(timespec="milliseconds"),
-        scenario=scenario.model_dump(mode="json"),
-        scenario_path=loaded.path.name if loaded.path else None,
-        scenario_sha256=loaded.text_sha256,
-        overrides=list(options.overrides),
-        plan_hash=plan.hash,
-        shard=f"{options.shard[0]}/{options.shard[1]}" if options.shard else None,
-        design="sequential: arms take turns stage by stage (ABBA); not interleaved, so no verdict",
-        length_model=asdict(lengths),
-        arms={name: arm.facts for name, arm in ready.arms.items()},
-        client=client_facts(),
-        anchors=[anchor()],
-        notes=list(ready.notes),
-    )
-
-
-def client_facts() -> dict[str, Any]:
-    """This machine and what drives the load."""
-    return {
-        "platform": platform.platform(),
-        "machine": platform.machine(),
-        "python": sys.version.split()[0],
-        "numpy": np.__version__,
-        "transport": "httpx, timestamps in user space",
-    }

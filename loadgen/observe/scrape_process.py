@@ -7,7 +7,6 @@ parent. Messages out: `READY`, then `Seen` and `Done`; `Failed` if it ends by a 
 from __future__ import annotations
 
 import asyncio
-import signal
 import sys
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
@@ -17,12 +16,11 @@ import httpx
 
 from loadgen.clock import now_ns
 from loadgen.observe.types import Edge, Scrape, ScrapeArm, Scraped
+from loadgen.processes import ignore_signals
 from loadgen.redact import Redactor
 from server_adapters.base import CollectionError, MetricsPage
 
 READY = "ready"
-#: A terminal and a service manager send them to the whole group.
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
 #: A metrics page larger than this is none.
 MAX_PAGE_BYTES = 32 * 2**20
 RETRY_AFTER_S = 0.1
@@ -70,9 +68,7 @@ class Failed:
 
 def serve(pipe: Connection) -> None:
     """Entry of the child process. Signals are the parent's business: the last scrapes come after them."""
-    for name in SIGNALS:
-        signal.signal(name, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+    ignore_signals()
     setup = Setup((), 0.0, 0.0)
     try:
         setup = pipe.recv()

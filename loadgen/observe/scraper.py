@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
-import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from multiprocessing import resource_tracker
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 
 from loadgen.clock import now_ns
 from loadgen.observe.gauges import idle, load, value
-from loadgen.observe.scrape_process import READY, SIGNALS, Done, Failed, Look, Seen, Setup, redactor_of, serve
+from loadgen.observe.scrape_process import READY, Done, Failed, Look, Seen, Setup, redactor_of, serve
 from loadgen.observe.types import Edge, Idle, Scrape, ScrapeArm, Scraped
+from loadgen.processes import signals_held
 
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 5.0
@@ -66,7 +64,7 @@ class Scraper:
         spawn = multiprocessing.get_context("spawn")
         self._pipe, theirs = spawn.Pipe()
         self._process = spawn.Process(target=serve, args=(theirs,), daemon=True, name="specload-scraper")
-        with _signals_held():
+        with signals_held():
             self._process.start()
         theirs.close()
         self.gone = None
@@ -210,17 +208,6 @@ class Scraper:
         if not self._stopping:
             for arm in self._arms:
                 self._unreachable(arm, None, None, reason)
-
-
-@contextmanager
-def _signals_held() -> Iterator[None]:
-    """A process started in here is born with the signals blocked, until it ignores them. They reach us afterwards."""
-    resource_tracker.ensure_running()  # or starting the process would start it, and unblock them
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class _Gone(Exception):

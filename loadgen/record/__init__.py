@@ -6,6 +6,7 @@ from loadgen.record.export import ExportKind, export_table, write_export
 from loadgen.record.reader import list_runs, open_run
 from loadgen.record.schema import HEALTH, REQUESTS, SCRAPES, record_schema
 from loadgen.record.types import ArmFacts, Manifest, PhaseRecord, RunData, RunEntry
+from loadgen.record.worker import WorkerRecords, WorkerRecordsSetup
 from loadgen.record.writer import RunWriter, new_run_id
 
 __all__ = [
@@ -23,6 +24,8 @@ __all__ = [
     "RunData",
     "RunEntry",
     "RunWriter",
+    "WorkerRecords",
+    "WorkerRecordsSetup",
     "export_table",
     "list_runs",
     "new_run_id",

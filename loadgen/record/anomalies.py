@@ -1,15 +1,17 @@
-"""The human log: what went wrong, when, to which request. Bounded; what is cut is counted."""
+"""The human log: what went wrong, when, to which request. Bounded; the whole number stands at its end."""
 
 from __future__ import annotations
 
 from collections import Counter
 from datetime import UTC, datetime
 
+import pyarrow as pa
+
 from loadgen.clock import Anchor
 from loadgen.drive import Attempt, Outcome
 from loadgen.redact import Redactor
 
-#: Lines of one kind that are written out; the rest are counted and told at the end.
+#: Lines of one kind that a worker writes out; how many there were is told at the end.
 LINES_PER_KIND = 200
 #: Kinds that are a habit of the server, not of a request: one line, and a count at the end (A6).
 ONCE = frozenset({"no_done"})
@@ -43,5 +45,17 @@ class AnomalyLog:
         text = self._redact(text).replace("\r", " ").replace("\n", " ")
         return f"{wall.isoformat(timespec='milliseconds').replace('+00:00', 'Z')} {text}\n"
 
-    def totals(self, at_ns: int) -> list[str]:
-        return [self.line(f"total {kind}: {n} requests", at_ns) for kind, n in sorted(self._seen.items()) if n]
+
+class Totals:
+    """How many requests had each kind, from the rows themselves: of every worker, also of one that died."""
+
+    def __init__(self) -> None:
+        self._kinds: Counter[str] = Counter()
+
+    def add(self, table: pa.Table) -> None:
+        for row in table.select(["warnings", "outcome"]).to_pylist():
+            failed = [] if row["outcome"] == Outcome.OK else [row["outcome"]]
+            self._kinds.update(set(row["warnings"] or ()) | set(failed))
+
+    def lines(self) -> list[str]:
+        return [f"total {kind}: {n} requests" for kind, n in sorted(self._kinds.items())]

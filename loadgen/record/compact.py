@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,8 +11,9 @@ import pyarrow.parquet as pq
 
 from loadgen.errors import StorageError
 from loadgen.observe import Scrape
+from loadgen.record.anomalies import Totals
 from loadgen.record.complete import BatchSizes, NullColumns
-from loadgen.record.files import read_stream
+from loadgen.record.files import read_stream, stream_of, streams_of
 from loadgen.record.rows import scrape_of
 from loadgen.record.schema import HEALTH, REQUESTS, SCRAPES
 from loadgen.record.types import ArmFacts, Manifest
@@ -20,55 +22,77 @@ from loadgen.record.types import ArmFacts, Manifest
 GROUP_ROWS = 5000
 
 
-def compact(path: Path, manifest: Manifest) -> dict[str, ArmFacts]:
-    """Replace the three .arrow files by .parquet; returns the arms with `absent_columns` completed.
+@dataclass(frozen=True)
+class Compacted:
+    """`arms` with `absent_columns` completed; `totals`, lines of the human log; `torn`: ends that were left out."""
 
-    Each .arrow is removed only when its Parquet file is in place and has as many rows. Raises
-    OSError or StorageError; the .arrow files that are left remain readable.
+    arms: dict[str, ArmFacts]
+    totals: list[str]
+    torn: list[str]
+
+
+def compact(path: Path, manifest: Manifest, died: frozenset[int] = frozenset()) -> Compacted:
+    """Replace the .arrow streams by one Parquet file a table.
+
+    The streams are removed only when their Parquet file is in place and has as many rows. Raises OSError or
+    StorageError; the .arrow files that are left remain readable. Only streams of workers that `died` may be torn.
     """
-    scrapes = [scrape for batch in _groups(path / "scrapes.arrow", SCRAPES) for scrape in scrapes_of(batch)]
-    sizes, nulls = BatchSizes(scrapes, manifest.arms), NullColumns()
+    torn: list[str] = []
+
+    def tables(name: str, schema: pa.Schema) -> Iterator[pa.Table]:
+        for source in streams_of(path, name):
+            allowed = torn if source in {stream_of(path, name, worker) for worker in died} else None
+            yield from _groups(source, schema, allowed)
+
+    scrapes = [scrape for table in tables("scrapes", SCRAPES) for scrape in scrapes_of(table)]
+    sizes, nulls, totals = BatchSizes(scrapes, manifest.arms), NullColumns(), Totals()
 
     def finished(table: pa.Table) -> pa.Table:
         table = sizes.fill(table)
         nulls.add(table)
+        totals.add(table)
         return table
 
-    _convert(path / "requests.arrow", REQUESTS, finished)
-    _convert(path / "scrapes.arrow", SCRAPES, lambda table: table)
-    _convert(path / "health.arrow", HEALTH, lambda table: table)
-    return nulls.complete(manifest.arms)
+    _convert(path, "requests", REQUESTS, map(finished, tables("requests", REQUESTS)))
+    _convert(path, "scrapes", SCRAPES, tables("scrapes", SCRAPES))
+    _convert(path, "health", HEALTH, tables("health", HEALTH))
+    return Compacted(nulls.complete(manifest.arms), totals.lines(), torn)
 
 
 def scrapes_of(table: pa.Table) -> list[Scrape]:
     return [scrape_of(row) for row in table.to_pylist()]
 
 
-def _convert(source: Path, schema: pa.Schema, finish: Callable[[pa.Table], pa.Table]) -> None:
-    target = source.with_suffix(".parquet")
+def _convert(path: Path, name: str, schema: pa.Schema, tables: Iterator[pa.Table]) -> None:
+    target = path / f"{name}.parquet"
     temporary = target.with_name(target.name + ".part")
     rows = 0
     try:
         with pq.ParquetWriter(str(temporary), schema, compression="zstd") as writer:
-            for table in _groups(source, schema):
-                writer.write_table(finish(table))
+            for table in tables:
+                writer.write_table(table)
                 rows += table.num_rows
         stored = pq.read_metadata(str(temporary)).num_rows
         if stored != rows:
-            raise StorageError(f"{target}: {stored} rows were stored of {rows}; {source.name} is kept")
+            raise StorageError(f"{target}: {stored} rows were stored of {rows}; the .arrow files are kept")
         temporary.replace(target)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    source.unlink()
+    for source in streams_of(path, name):
+        source.unlink()
 
 
-def _groups(source: Path, schema: pa.Schema) -> Iterator[pa.Table]:
-    """The stream in tables of about `GROUP_ROWS` rows. Its own writer closed it: a tear is an error."""
+def _groups(source: Path, schema: pa.Schema, torn: list[str] | None) -> Iterator[pa.Table]:
+    """The stream in tables of about `GROUP_ROWS` rows. A tear is an error where its own writer closed it
+    (`torn` None), else noted there."""
     batches: list[pa.RecordBatch] = []
     for batch in read_stream(source):
         if isinstance(batch, str):
-            raise StorageError(f"{source}: {batch}")
+            if torn is None:
+                raise StorageError(f"{source}: {batch}")
+            torn.append(batch)
+            continue
         batches.append(batch)
         if sum(b.num_rows for b in batches) >= GROUP_ROWS:
             yield pa.Table.from_batches(batches, schema=schema)

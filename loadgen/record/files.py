@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 from collections.abc import Iterator, Sequence
@@ -17,8 +18,7 @@ MANIFEST = "manifest.json"
 PHASES = "phases.jsonl"
 ANOMALIES = "anomalies.log"
 LOCK = ".lock"
-#: Tables: `<name>.arrow` while the run lives, `<name>.parquet` after it.
-TABLES = ("requests", "scrapes", "health")
+KEPT = "what was written before is kept: `specload report` reads it"
 
 _END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 _NOT_A_VALUE = (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError, ValueError)
@@ -44,6 +44,22 @@ class AppendFile:
             os.ftruncate(self._fd, self._size)
             raise
         self._size += len(data)
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+class SharedLog:
+    """Lines of text that several processes append to one file; each write is whole."""
+
+    def __init__(self, path: Path) -> None:
+        self._fd = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o644)
+
+    def write(self, data: bytes) -> None:
+        if os.write(self._fd, data) < len(data):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def close(self) -> None:
         if self._fd >= 0:
@@ -98,6 +114,20 @@ def _column(rows: Sequence[dict[str, Any]], field: pa.Field[Any]) -> pa.Array[An
                 row["absent"] = orjson.dumps({**told, field.name: f"not storable: {error}"}).decode()
         column = pa.array(values, type=field.type)
     return column
+
+
+def stream_of(path: Path, table: str, worker: int) -> Path:
+    """The stream of one worker's rows of a table, while the run lives."""
+    return path / f"{table}-{worker}.arrow"
+
+
+def streams_of(path: Path, table: str) -> list[Path]:
+    """All streams of a table: of every worker by number, or the only one of a table that has one writer."""
+    own = [
+        (int(p.stem.rpartition("-")[2]), p) for p in path.glob(f"{table}-*.arrow") if p.stem[len(table) + 1 :].isdigit()
+    ]
+    whole = path / f"{table}.arrow"
+    return ([whole] if whole.exists() else []) + [p for _, p in sorted(own)]
 
 
 def read_stream(path: Path) -> Iterator[pa.RecordBatch | str]:

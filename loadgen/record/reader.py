@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from loadgen.errors import StorageError
 from loadgen.record.compact import scrapes_of
 from loadgen.record.complete import BatchSizes, NullColumns, conform
-from loadgen.record.files import MANIFEST, PHASES, is_being_written, read_stream
+from loadgen.record.files import MANIFEST, PHASES, is_being_written, read_stream, streams_of
 from loadgen.record.schema import HEALTH, REQUESTS, SCRAPES
 from loadgen.record.types import MANIFEST_SCHEMA, Manifest, PhaseRecord, RunData, RunEntry
 
@@ -99,17 +99,17 @@ def list_runs(root: Path | str) -> list[RunEntry]:
 
 
 def _table(path: Path, name: str, schema: pa.Schema, problems: list[str]) -> pa.Table:
-    parquet, stream = path / f"{name}.parquet", path / f"{name}.arrow"
+    parquet, streams = path / f"{name}.parquet", streams_of(path, name)
     try:
         if parquet.exists():
             return conform(pq.read_table(str(parquet)), schema)
     except (pa.ArrowException, OSError) as error:
         raise StorageError(f"{parquet}: cannot be read: {error}") from None
-    if not stream.exists():
-        problems.append(f"neither {parquet.name} nor {stream.name} is there: no {name} were read")
+    if not streams:
+        problems.append(f"neither {parquet.name} nor an .arrow file of {name} is there: no {name} were read")
         return schema.empty_table()
     tables: list[pa.Table] = []
-    for batch in read_stream(stream):
+    for batch in (batch for stream in streams for batch in read_stream(stream)):
         if isinstance(batch, str):
             problems.append(batch)
         else:

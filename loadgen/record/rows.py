@@ -4,25 +4,42 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from math import isfinite
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
 
 from loadgen.drive import Attempt
 from loadgen.observe import Scrape, Scraped
 from loadgen.record.derive import NS_PER_S, Derived, derive
-from loadgen.record.types import ArmFacts, PhaseRecord
+from loadgen.record.types import ArmFacts
 from loadgen.redact import Redactor
 from server_adapters.base import MetricKind, MetricsPage, Sampling, Series, ServerTimings, SpecStats
 
 Row = dict[str, Any]
 
 
+class Labels(Protocol):
+    """What a segment's rows are labelled with: a `plan.Segment`, or a `PhaseRecord`."""
+
+    @property
+    def stage(self) -> str: ...
+    @property
+    def repeat_idx(self) -> int: ...
+    @property
+    def block(self) -> int: ...
+    @property
+    def executor(self) -> str: ...
+    @property
+    def concurrency(self) -> int | None: ...
+    @property
+    def rate_per_s(self) -> float | None: ...
+
+
 def request_row(
     attempt: Attempt,
     run_id: str,
     facts: ArmFacts | None,
-    phase: PhaseRecord | None,
+    labels: Labels | None,
     redact: Redactor,
     structured: bool = False,
 ) -> Row:
@@ -35,7 +52,7 @@ def request_row(
     numbers = {name: getattr(derived, name) for name in Derived.__slots__ if name != "absent"}
     absent = {**derived.absent, **{name: redact(why) for name, why in attempt.absent.items()}}
     row: Row = {
-        **_identity(attempt, run_id, facts, phase, redact),
+        **_identity(attempt, run_id, facts, labels, redact),
         **_request(attempt),
         **_speculation(attempt.spec),
         **_server_times(attempt.timings),
@@ -49,28 +66,26 @@ def request_row(
     return row
 
 
-def _identity(
-    attempt: Attempt, run_id: str, facts: ArmFacts | None, phase: PhaseRecord | None, redact: Redactor
-) -> Row:
+def _identity(attempt: Attempt, run_id: str, facts: ArmFacts | None, labels: Labels | None, redact: Redactor) -> Row:
     case = attempt.case
     return {
         "run_id": run_id,
         "arm": attempt.arm,
         "replica": redact(attempt.replica),
         "phase": case.phase,
-        "repeat_idx": phase.repeat_idx if phase else None,
+        "repeat_idx": labels.repeat_idx if labels else None,
         "seq": attempt.seq,
         "case_id": case.case_id,
         "task_type": case.task_type,
         "request_id": attempt.request_id,
         "worker": attempt.worker,
         "segment": attempt.segment,
-        "stage": phase.stage if phase else None,
+        "stage": labels.stage if labels else None,
         "stage_index": case.stage_index,
-        "stage_concurrency": phase.concurrency if phase else None,
-        "stage_rate_per_s": phase.rate_per_s if phase else None,
-        "block": phase.block if phase else None,
-        "executor": phase.executor if phase else None,
+        "stage_concurrency": labels.concurrency if labels else None,
+        "stage_rate_per_s": labels.rate_per_s if labels else None,
+        "block": labels.block if labels else None,
+        "executor": labels.executor if labels else None,
         "chunk_unit": facts.chunk_unit if facts else None,
         "spec_method": facts.spec_method if facts else None,
         "task_index": case.task_index,

@@ -16,7 +16,6 @@ from rich.progress import (
 )
 
 from loadgen.control import Live
-from loadgen.drive import Attempt, Outcome
 from loadgen.plan import ClosedLoop, Plan, Segment
 from loadgen.redact import printable
 
@@ -69,9 +68,9 @@ class RunProgress:
         self._bars.update(self._whole, completed=number)
         self._bars.reset(self._part, description=f"{text:<{LABEL}}", total=_expected(segment))
 
-    def ended(self, attempt: Attempt) -> None:
-        self.ended_here += 1
-        self.failures += attempt.outcome not in (Outcome.OK, Outcome.ABORTED)
+    def ended(self, requests: int, failed: int) -> None:
+        self.ended_here += requests
+        self.failures += failed
 
     def live(self, segment: Segment, live: Live) -> None:
         if self._bars is not None and self._part is not None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from loadgen.drive import Driver, Outcome, RateCap, SegmentResult, Tally
+from loadgen.drive import Budget, Driver, Outcome, RateCap, SegmentResult, Tally
 from loadgen.errors import StorageError
 
 MS = 1_000_000
@@ -114,11 +114,13 @@ async def test_no_more_requests_than_the_run_may_send(
 ) -> None:
     """safety.max_requests is exact: the request that would be one more is never sent, and the run says so."""
     server = await play(http.answer(tokens=2, gap_s=0.01))
-    one = driver(server.url)
-    one.tally.max_requests = 7
+    budget = Budget.of(7)
+    one = driver(server.url, tally=Tally(budget))
     segment = segments.closed([0, 0, 0], [None] * 3, cases=30) if closed else segments.open(list(range(0, 300, 10)))
     result = await one.run(segment, soon())
     check_books(result, sink)
+    assert not budget.take()
+    budget.close()
     assert len(server.got) == len(sink.attempts) == result.accounting.sent == 7
     assert result.aborted == "policy"
 
@@ -309,7 +311,7 @@ async def test_live_tally(play: Any, http: Any, driver: Make, segments: Any, sin
     server = await play(lambda n, _got: http.answer(tokens=3) if n % 2 else [http.whole(b"", "500 x")])
     tally = Tally()
     await driver(server.url, tally=tally).run(segments.closed([0], [None], cases=6), soon())
-    live = tally.live(price_per_million=2e6, server_waiting=(1.0,))
+    live = tally.counts().live(price_per_million=2e6, server_waiting=(1.0,))
     assert (live.sent, live.output_tokens, live.cost) == (6, 9, 18.0)
     assert (live.recent_ended, live.recent_failures, live.server_waiting) == (6, 3, (1.0,))
 
