@@ -57,13 +57,14 @@ def directory(tmp_path: Path) -> Path:
     writer = RunWriter(tmp_path, manifest)
     idle = Idle(True, None, 0.0)
     start = PhaseRecord(0, "candidate", "measure", "one", 0, 0, 0, "concurrency", 1, None, S, idle_before=idle)
+    records = writer.sinks({0: start})(0)
     writer.phase(start)
     writer.scrape(scrape(S - 2, "start", drafts=0, generation_tokens=0, draft_tokens=0, accepted_tokens=0))
     stats = SpecStats(2, 5, 8, 4, (0, 0, 1, 1, 0), (3, 2), (4, 4))
-    writer.attempt(attempt(0, [(100, 1), (140, 4), (180, 3)], spec=stats))
-    writer.attempt(attempt(1, [(200, UNKNOWN_TOKENS), (300, UNKNOWN_TOKENS)], output_len=5, unattributed_tokens=5))
-    writer.attempt(attempt(2, [(90, 2)], outcome=Outcome.TRUNCATED, max_tokens=2))
-    writer.health(LoopHealth(S + 500 * MS, 0, 0.001, 0.002, 0.3, 1, 0.002, 1))
+    records.attempt(attempt(0, [(100, 1), (140, 4), (180, 3)], spec=stats))
+    records.attempt(attempt(1, [(200, UNKNOWN_TOKENS), (300, UNKNOWN_TOKENS)], output_len=5, unattributed_tokens=5))
+    records.attempt(attempt(2, [(90, 2)], outcome=Outcome.TRUNCATED, max_tokens=2))
+    records.health(LoopHealth(S + 500 * MS, 0, 0.001, 0.002, 0.3, 1, 0.002, 1))
     writer.scrape(scrape(2 * S, "end", drafts=2, generation_tokens=15, draft_tokens=8, accepted_tokens=5))
     account = Accounting(scheduled=3, sent=3)
     writer.phase(
@@ -72,6 +73,7 @@ def directory(tmp_path: Path) -> Path:
             idle,
         )
     )  # fmt: skip
+    records.close()
     writer.finish("finished")
     return writer.path
 

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from loadgen.clock import Anchor
-from loadgen.drive import UNKNOWN_TOKENS, Accounting, Attempt, Ledger, Outcome
+from loadgen.drive import UNKNOWN_TOKENS, Accounting, Attempt, Ledger, Outcome, WorkerEnd
 from loadgen.observe import Idle
 from loadgen.plan import Case
 from loadgen.record import ArmFacts, Manifest, PhaseRecord, RunWriter
+from loadgen.redact import Redactor
 from server_adapters.base import Sampling
 
 MS = 1_000_000
@@ -87,6 +88,35 @@ def make_manifest(run_id: str = "run-1", **more: Any) -> Manifest:
     return Manifest(**{**fields, **more})
 
 
+class WholeWriter:
+    """A RunWriter and one worker's records, in this process: what a run of one worker writes."""
+
+    def __init__(self, root: Path, manifest: Manifest, redact: Redactor | None = None) -> None:
+        self.writer = RunWriter(root, manifest, redact)
+        self.labels: dict[int, Any] = {}
+        self.records = self.writer.sinks(self.labels)(0)
+        self.attempt, self.health = self.records.attempt, self.records.health
+        self.scrape, self.anomaly = self.writer.scrape, self.writer.anomaly
+        self.path = self.writer.path
+
+    def phase(self, phase: PhaseRecord) -> None:
+        self.labels[phase.segment] = phase
+        self.writer.phase(phase)
+
+    def flush(self) -> None:
+        self.writer._flush()
+        self.records.flush()
+
+    def finish(self, state: str, reason: str | None = None, **more: Any) -> None:
+        lost = self.records.close()
+        self.writer.finish(state, reason, workers=[WorkerEnd(0, None, self.records.failed, lost)], **more)
+
+
+@pytest.fixture(scope="session")
+def whole() -> type[WholeWriter]:
+    return WholeWriter
+
+
 @pytest.fixture
 def attempt() -> Callable[..., Attempt]:
     return make_attempt
@@ -112,7 +142,7 @@ def write_run(tmp_path: Path) -> Callable[..., Path]:
     """Write a finished run of these attempts and scrapes; returns its directory."""
 
     def write(attempts: list[Attempt], scrapes: list[Any] | None = None, **more: Any) -> Path:
-        writer = RunWriter(tmp_path / "runs", make_manifest(**more))
+        writer = WholeWriter(tmp_path / "runs", make_manifest(**more))
         writer.phase(make_phase())
         for one in attempts:
             writer.attempt(one)

@@ -18,15 +18,19 @@ MakeAttempt = Callable[..., Attempt]
 
 @pytest.fixture
 def unfinished(
-    tmp_path: Path, manifest: Callable[..., Manifest], attempt: MakeAttempt, phase: Callable[..., PhaseRecord]
+    tmp_path: Path,
+    whole: Any,
+    manifest: Callable[..., Manifest],
+    attempt: MakeAttempt,
+    phase: Callable[..., PhaseRecord],
 ) -> Path:
     """A run directory as a killed process leaves it: three batches of two requests, no end."""
-    writer = RunWriter(tmp_path / "live", manifest())
+    writer = whole(tmp_path / "live", manifest())
     writer.phase(phase())
     for i in range(6):
         writer.attempt(attempt(index=i))
         if i % 2:
-            writer._flush()
+            writer.flush()
     left = tmp_path / "left"
     left.mkdir()
     for file in writer.path.iterdir():
@@ -45,21 +49,21 @@ def test_an_unfinished_run_reads_without_loss(unfinished: Path) -> None:
 
 @pytest.mark.parametrize("cut", [1, 7, 500, 2000])
 def test_a_torn_last_batch_is_left_out_and_named(unfinished: Path, cut: int) -> None:
-    file = unfinished / "requests.arrow"
+    file = unfinished / "requests-0.arrow"
     file.write_bytes(file.read_bytes()[:-cut])
     run = open_run(unfinished)
     assert run.requests["seq"].to_pylist() == [0, 1, 2, 3]
-    assert any("requests.arrow: the last batch is torn" in problem for problem in run.problems)
+    assert any("requests-0.arrow: the last batch is torn" in problem for problem in run.problems)
 
 
 def test_files_cut_to_nothing_read_as_empty(unfinished: Path) -> None:
-    (unfinished / "requests.arrow").write_bytes(b"")
-    (unfinished / "health.arrow").write_bytes((unfinished / "health.arrow").read_bytes()[:100])
+    (unfinished / "requests-0.arrow").write_bytes(b"")
+    (unfinished / "health-0.arrow").write_bytes((unfinished / "health-0.arrow").read_bytes()[:100])
     (unfinished / "scrapes.arrow").unlink()
     run = open_run(unfinished)
     assert (run.requests.num_rows, run.health.num_rows, run.scrapes) == (0, 0, ())
-    assert any(p.startswith("health.arrow") for p in run.problems)
-    assert any("neither scrapes.parquet nor scrapes.arrow" in p for p in run.problems)
+    assert any(p.startswith("health-0.arrow") for p in run.problems)
+    assert any("neither scrapes.parquet nor an .arrow file of scrapes" in p for p in run.problems)
 
 
 def test_a_torn_phase_line_is_named(unfinished: Path) -> None:

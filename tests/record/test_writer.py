@@ -77,9 +77,14 @@ def test_every_column_of_one_request(write_run: Callable[..., Path], attempt: Ma
 
 
 def test_a_finished_run_is_parquet_and_complete(
-    tmp_path: Path, manifest: MakeManifest, attempt: MakeAttempt, phase: Callable[..., PhaseRecord], phase_end: Any
+    whole: Any,
+    tmp_path: Path,
+    manifest: MakeManifest,
+    attempt: MakeAttempt,
+    phase: Callable[..., PhaseRecord],
+    phase_end: Any,
 ) -> None:
-    writer = RunWriter(tmp_path, manifest())
+    writer = whole(tmp_path, manifest())
     writer.phase(phase())
     health = LoopHealth(S, 0, 0.001, 0.002, 0.5, 3, 0.004, 10**10)
     writer.health(health)
@@ -146,24 +151,26 @@ def test_numbers_that_are_not_finite_are_never_written(write_run: Any, attempt: 
 
 @pytest.mark.parametrize("keep", [False, True])
 def test_text_is_stored_only_where_asked(
-    tmp_path: Path, manifest: MakeManifest, attempt: MakeAttempt, keep: bool
+    whole: Any, tmp_path: Path, manifest: MakeManifest, attempt: MakeAttempt, keep: bool
 ) -> None:
     """F13, I9: prompts and answers are off by default, whatever the driver hands over."""
-    writer = RunWriter(tmp_path, manifest(scenario={"workload": {"keep_text": keep}}))
+    writer = whole(tmp_path, manifest(scenario={"workload": {"keep_text": keep}}))
     writer.attempt(attempt(prompt="tell me more", text="once upon a time"))
     writer.finish("finished")
     [row] = open_run(writer.path).requests.to_pylist()
     assert (row["prompt"], row["text"]) == (("tell me more", "once upon a time") if keep else (None, None))
 
 
-def test_a_planted_secret_is_in_no_file(tmp_path: Path, manifest: MakeManifest, attempt: MakeAttempt) -> None:
+def test_a_planted_secret_is_in_no_file(
+    whole: Any, tmp_path: Path, manifest: MakeManifest, attempt: MakeAttempt
+) -> None:
     """I1, I4: written everywhere a secret could come from, found nowhere."""
     secret = "correct-horse-battery"
     scenario = {
         "arms": {"a": {"headers": {"X-Team": secret}, "api_key": {"env": "MY_KEY"}, "url": f"http://u:{secret}@h"}},
         "note": f"Bearer {secret}",
     }
-    writer = RunWriter(tmp_path, manifest(scenario=scenario, notes=[f"key {secret}"]), Redactor([SecretStr(secret)]))
+    writer = whole(tmp_path, manifest(scenario=scenario, notes=[f"key {secret}"]), Redactor([SecretStr(secret)]))
     writer.attempt(
         attempt(
             outcome=Outcome.HTTP_ERROR,
@@ -280,10 +287,11 @@ ATTEMPTS = st.builds(
 @settings(max_examples=15, deadline=None)
 @given(attempts=st.lists(ATTEMPTS, max_size=6))
 def test_any_attempts_come_back_as_they_were(
+    whole: Any,
     attempts: list[Attempt],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    writer = RunWriter(tmp_path_factory.mktemp("runs"), Manifest(
+    writer = whole(tmp_path_factory.mktemp("runs"), Manifest(
         run_id="r", specload_version="0", started="x", scenario={}, scenario_path=None, scenario_sha256="",
         plan_hash="", design="", length_model={}, arms={}, client={},
     ))  # fmt: skip
@@ -320,8 +328,7 @@ import sys, time
 sys.path.insert(0, {here!r})
 from pathlib import Path
 import conftest
-from loadgen.record import RunWriter
-writer = RunWriter(Path(sys.argv[1]), conftest.make_manifest())
+writer = conftest.WholeWriter(Path(sys.argv[1]), conftest.make_manifest())
 writer.phase(conftest.make_phase())
 i = 0
 while True:
@@ -365,24 +372,23 @@ sys.path.insert(0, {here!r})
 from pathlib import Path
 import conftest
 from loadgen.errors import StorageError
-from loadgen.record import RunWriter
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (150_000, 150_000))
-writer = RunWriter(Path(sys.argv[1]), conftest.make_manifest())
+writer = conftest.WholeWriter(Path(sys.argv[1]), conftest.make_manifest())
 writer.phase(conftest.make_phase())
 sent = 0
 for batch in range(30):
     for _ in range(20):
         writer.attempt(conftest.make_attempt(index=sent))
         sent += 1
-    writer._flush()
-    if writer.failed:
+    writer.flush()
+    if writer.records.failed:
         break
 writer.attempt(conftest.make_attempt(index=sent))
 try:
     writer.finish("finished")
 except StorageError as error:
-    print(sent + 1, writer.lost, error)
+    print(sent + 1, writer.writer.lost, error)
 """
 
 
@@ -400,5 +406,5 @@ def test_a_write_that_the_disk_refuses_keeps_what_was_written(tmp_path: Path) ->
     assert "File too large" in (run.manifest.stop_reason or "")
     assert f"{lost} records were lost after writing had failed" in run.manifest.notes
     assert 0 < run.requests.num_rows == int(sent) - int(lost)
-    assert (tmp_path / "run-1" / "requests.arrow").exists()
+    assert (tmp_path / "run-1" / "requests-0.arrow").exists()
     assert not list((tmp_path / "run-1").glob("*.part"))

@@ -303,7 +303,7 @@ def wait_for_records(folder: Path, process: subprocess.Popen[str], rows: int) ->
     while time.monotonic() < deadline:
         assert process.poll() is None, process.communicate()
         for path in (folder / "runs").glob("*-real-*"):
-            if (path / "requests.arrow").exists() and open_run(path).requests.num_rows >= rows:
+            if (path / "requests-0.arrow").exists() and open_run(path).requests.num_rows >= rows:
                 return path
         time.sleep(0.2)
     raise AssertionError("no records")
