@@ -33,15 +33,20 @@ from accuracy_tools import HERE, PROJECT, Tool, tools
 Cell = dict[str, Any]
 
 
+def commas(text: str) -> list[str]:
+    return [part for part in text.split(",") if part]
+
+
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     names = ["specload", "vllm", "aiperf", "guidellm"]
-    commas = {"type": lambda text: [x for x in text.split(",") if x]}
-    parser.add_argument("--tools", default=names, metavar="A,B", help=f"of {','.join(names)}", **commas)
-    parser.add_argument("--transport", default=[], metavar="A,B", help="specload with each: plain,kernel", **commas)
-    parser.add_argument("--levels", default=["64", "256", "1024", "2048"], metavar="N,M", help="streams", **commas)
+    parser.add_argument("--tools", default=names, metavar="A,B", help=f"of {','.join(names)}", type=commas)
+    parser.add_argument("--transport", default=[], metavar="A,B", help="specload with each: plain,kernel", type=commas)
+    parser.add_argument("--levels", default=["64", "256", "1024", "2048"], metavar="N,M", help="streams", type=commas)
     parser.add_argument("--special-level", type=int, default=256, help="streams of the stall and the error runs")
-    parser.add_argument("--kinds", default=list(get_args(Kind)), metavar="A,B", help=",".join(get_args(Kind)), **commas)
+    parser.add_argument(
+        "--kinds", default=list(get_args(Kind)), metavar="A,B", help=",".join(get_args(Kind)), type=commas
+    )
     parser.add_argument("--seconds", type=float, default=15.0, help="streaming time of a steady run up to 256 streams")
     parser.add_argument("--rate-requests", type=int, default=3200, help="requests of the closed loop without waiting")
     parser.add_argument("--minutes", type=float, default=15.0, help="start no cell that would end later than this")

@@ -8,7 +8,7 @@ from typing import Literal
 
 Kind = Literal["steady", "short", "stall", "errors", "rate"]
 #: Seconds from start to first request and after the last, on one core of two.
-START_S = {"specload": 4.0, "vllm": 12.0, "aiperf": 14.0, "guidellm": 19.0}
+START_S = {"specload": 3.0, "vllm": 9.0, "aiperf": 10.0, "guidellm": 19.0}
 #: Client time per chunk and per request where the client is the limit, µs: for the expected duration only.
 CHUNK_US = {"specload": 25.0, "vllm": 25.0, "aiperf": 60.0, "guidellm": 70.0}
 REQUEST_US = {"specload": 500.0, "vllm": 400.0, "aiperf": 1800.0, "guidellm": 5700.0}
@@ -86,10 +86,11 @@ def grid(
     first = [n for n in by_weight if n in (256, 1024)]
     later = [n for n in by_weight if n not in first]
     order = [steady(kind, n, 1, rounds(n) if kind == "steady" else 1) for n in first for kind in _PAIR]
-    order += [steady("steady", n, 1, rounds(n)) for n in later]
+    order += [steady("steady", n, 1, rounds(n)) for n in later if n <= 256]
     order.append(Condition("stall", special_level, 1, 64, 2 * special_level))
     order.append(Condition("errors", special_level, 1, 64, 2 * special_level))
     order.append(Condition("rate", 64, 1, 4, rate_requests, 0.0, 0.0))
+    order += [steady("steady", n, 1, rounds(n)) for n in later if n > 256]
     order += [steady("steady", n, 4, 2) for n in by_weight]
     order += [steady("short", n, 1, 1) for n in later]
     return [c for c in order if c.kind in wanted]

@@ -36,6 +36,12 @@ class Reading:
         return asdict(self)
 
 
+def _reading(times: list[float | None], requests: int | None, errors: int | None, note: str = "") -> Reading:
+    """`times`: the six of a Reading, in its order."""
+    ttft_p50, ttft_p99, tpot_p50, tpot_p99, gap_p50, gap_p99 = times
+    return Reading(ttft_p50, ttft_p99, tpot_p50, tpot_p99, gap_p50, gap_p99, requests, errors, note)
+
+
 def read_specload(summary: Json) -> Reading:
     """summary.json of a run with one arm. ValueError where there are several."""
     (arm,) = summary["arms"].values()
@@ -49,14 +55,14 @@ def read_specload(summary: Json) -> Reading:
     if coalesced is not None:
         notes.append(f"{coalesced:.2%} coalesced")
     total = sum(outcomes.values())
-    return Reading(*values, requests=total, errors=total - outcomes["ok"], note=", ".join(notes))
+    return _reading(values, total, total - outcomes["ok"], ", ".join(notes))
 
 
 def read_vllm(result: Json) -> Reading:
     """The file of `vllm bench serve --save-result` with percentiles 50 and 99 of ttft, tpot and itl."""
     values = [result.get(f"{p}_{name}_ms") for name in ("ttft", "tpot", "itl") for p in ("p50", "p99")]
     done, failed = int(result["completed"]), int(result["failed"])
-    return Reading(*values, requests=done + failed, errors=failed)
+    return _reading(values, done + failed, failed)
 
 
 def read_aiperf(result: Json) -> Reading:
@@ -71,7 +77,7 @@ def read_aiperf(result: Json) -> Reading:
         errors = int(counted["avg"])
     elif (rate := result.get("request_error_rate")) is not None and rate["avg"] == 0:
         errors = 0
-    return Reading(*values, requests=None if errors is None else done + errors, errors=errors)
+    return _reading(values, None if errors is None else done + errors, errors)
 
 
 def read_guidellm(result: Json) -> Reading:
@@ -84,10 +90,7 @@ def read_guidellm(result: Json) -> Reading:
         known = bool(spread and spread["count"])
         values += [spread["percentiles"][p] if known else None for p in ("p50", "p99")]
     totals = metrics["request_totals"]
-    return Reading(
-        *values, gap_p50_ms=None, gap_p99_ms=None, requests=totals["total"] - totals["incomplete"],
-        errors=totals["errored"],
-    )  # fmt: skip
+    return _reading([*values, None, None], totals["total"] - totals["incomplete"], totals["errored"])
 
 
 def read_truth(stats: Json) -> Reading:
@@ -96,7 +99,7 @@ def read_truth(stats: Json) -> Reading:
     for name in ("ttft", "tpot", "itl"):
         known = stats[name]["n"] > 0
         values += [stats[name][f"{p}_us"] / 1e3 if known else None for p in ("p50", "p99")]
-    return Reading(*values, requests=stats["done"], errors=stats["errors"])
+    return _reading(values, stats["done"], stats["errors"])
 
 
 READERS: Mapping[str, Callable[[Json], Reading]] = {

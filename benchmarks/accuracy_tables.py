@@ -150,11 +150,13 @@ def conditions(cells: Sequence[Cell], machine: Mapping[str, str]) -> list[str]:
 
 
 def _chosen(cells: Iterable[Cell], kind: str, per_chunk: int | None = None) -> list[Cell]:
-    """Cells of a kind by streams; within one, in the order of the tools."""
+    """Cells of a kind by streams; within one, in the order of the tools at first."""
+    cells = list(cells)
+    ranks = list(dict.fromkeys(c["tool"] for c in cells))
     found = [
         c for c in cells if c["condition"]["kind"] == kind and per_chunk in (None, c["condition"]["tokens_per_chunk"])
     ]
-    return sorted(found, key=lambda c: c["condition"]["streams"])
+    return sorted(found, key=lambda c: (c["condition"]["streams"], ranks.index(c["tool"])))
 
 
 def markdown(cells: Sequence[Cell], machine: Mapping[str, str]) -> str:

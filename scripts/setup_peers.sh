@@ -3,7 +3,7 @@
 #
 #   scripts/setup_peers.sh [aiperf] [guidellm] [vllm]     default: all three; prints one folder a line
 #
-# Each lies in its own folder of ${SPECLOAD_CACHE:-~/.cache/specload}/peers (about 1.5 GB together); vllm bench is
+# Each lies in its own folder of ${SPECLOAD_CACHE:-~/.cache/specload}/peers (about 7 GB together); vllm bench is
 # the environment of scripts/setup_vllm_cpu.sh, and that script also makes the tokenizer which all of them use.
 # A finished set-up is left as it is, a broken one is redone; two runs at once wait for each other.
 # PYTHON names the Python 3.11 to use. Exit codes: 0 all ready, 1 at least one could not be installed, 2 usage.

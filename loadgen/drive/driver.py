@@ -147,9 +147,9 @@ class Driver:
         yield recorder.work()
         yield run.prepared.fill()
         yield watch_loop(run, self._worker, self._sink, self._on_fault)
-        limit_ns = self._limits.deadlines.token_idle_ns
-        if limit_ns is not None:
-            yield Watchdog(run.flights, self._arm.adapter, limit_ns).watch()
+        deadlines = self._limits.deadlines
+        if deadlines.token_idle_ns is not None:
+            yield Watchdog(run.flights, self._arm.adapter, deadlines.token_idle_ns, deadlines.byte_idle_ns).watch()
 
     def _on_fault(self, error: Exception) -> None:
         """The sink cannot take what is measured: end the run, keep the first error."""

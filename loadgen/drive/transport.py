@@ -118,7 +118,7 @@ class _Backend(httpcore.AsyncNetworkBackend):
         return _Stream(inner, begun_ns)
 
 
-class RecordedBody(httpx.AsyncByteStream):
+class _RecordedBody(httpx.AsyncByteStream):
     """The body that was read, for whoever uses the response as httpx has it."""
 
     def __init__(self, exchange: Exchange) -> None:
@@ -172,10 +172,7 @@ class PlainTransport(httpx.AsyncBaseTransport):
         finally:
             exchange.end_ns = now_ns()
             _WIRE.reset(token)
-        assert exchange.status is not None
-        return httpx.Response(
-            exchange.status, headers=dict(exchange.headers), stream=RecordedBody(exchange), request=request
-        )
+        return response_of(exchange, request)
 
     async def _run(self, request: httpx.Request, wire: _Wire) -> None:
         exchange, url = wire.exchange, request.url
@@ -223,6 +220,13 @@ def _append(exchange: Exchange, data: bytes, stamp_ns: int) -> None:
     else:
         exchange.piece_ns.append(stamp_ns)
         exchange.piece_end.append(len(exchange.body))
+
+
+def response_of(exchange: Exchange, request: httpx.Request) -> httpx.Response:
+    """An exchange that has run to its end, as httpx has it. Header values may hold any byte (RFC 9110, obs-text)."""
+    assert exchange.status is not None
+    headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in exchange.headers.items()]
+    return httpx.Response(exchange.status, headers=headers, stream=_RecordedBody(exchange), request=request)
 
 
 def joined_headers(raw: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:

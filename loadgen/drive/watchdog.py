@@ -14,7 +14,6 @@ from server_adapters.base import Adapter, Chunk
 
 #: looks a second
 _LOOKS_PER_S = 4
-_OVER = 2**63 - 1
 
 
 class TokenClock:
@@ -37,14 +36,15 @@ class TokenClock:
         return self._last_ns if self._last_ns is not None else self._exchange.sent_ns
 
     def look(self) -> int | None:
-        """Read what has come, and say when the last token came; far in the future once the stream said [DONE]."""
+        """Read what has come, and say when the last token came. [DONE] counts as one: a connection that stays open
+        after it is let go, and the answer is whole (`cut_after_end`)."""
         fresh = bytes(memoryview(self._exchange.body)[self._read :])
         self._read += len(fresh)
         bearer, count = None, self._tokens
         for event in reversed(self._framer.feed(fresh)):
             if is_done(event.data):
-                self._last_ns = _OVER
-                return _OVER
+                self._last_ns = self._arrival(event)
+                return self._last_ns
             chunk = self._chunk(event)
             if chunk is None or not chunk.has_choices:
                 continue
@@ -58,8 +58,11 @@ class TokenClock:
             bearer, count = event, chunk.completion_tokens
         if bearer is not None:
             self._tokens = count
-            self._last_ns = self._exchange.piece_ns[bisect_left(self._exchange.piece_end, bearer.end)]
+            self._last_ns = self._arrival(bearer)
         return self.quick_ns()
+
+    def _arrival(self, event: Event) -> int:
+        return self._exchange.piece_ns[bisect_left(self._exchange.piece_end, event.end)]
 
     def _chunk(self, event: Event) -> Chunk | None:
         try:
@@ -69,12 +72,19 @@ class TokenClock:
 
 
 class Watchdog:
-    """Cuts streams that have borne no token for `limit_ns`, counted from when they were sent."""
+    """Cuts streams that have borne no token for `limit_ns`, counted from when they were sent.
 
-    def __init__(self, flights: Collection[Flight], adapter: Adapter, limit_ns: int) -> None:
+    A whole answer bears all its tokens at its end: it has `limit_ns` beyond the first byte's own limit, `begin_ns`;
+    where that is None, for ever.
+    """
+
+    def __init__(
+        self, flights: Collection[Flight], adapter: Adapter, limit_ns: int, begin_ns: int | None = None
+    ) -> None:
         self._flights = flights
         self._adapter = adapter
         self._limit_ns = limit_ns
+        self._whole_ns = None if begin_ns is None else begin_ns + limit_ns
         self._clocks: dict[Flight, TokenClock] = {}
 
     async def watch(self) -> None:
@@ -85,10 +95,19 @@ class Watchdog:
             live = {f: self._clocks.get(f) for f in self._flights if f.sent.stream}
             self._clocks = {f: clock or TokenClock(f.exchange, self._adapter) for f, clock in live.items()}
             for flight, clock in self._clocks.items():
-                if self._over(clock.quick_ns()):
-                    if self._over(clock.look()):
+                if _over(clock.quick_ns(), self._limit_ns):
+                    if _over(clock.look(), self._limit_ns):
                         flight.cut(Outcome.STALLED, f"token_idle: no token for {self._limit_ns / 1e9:g} s")
                     await asyncio.sleep(0)
+            self._cut_unended()
 
-    def _over(self, since_ns: int | None) -> bool:
-        return since_ns is not None and now_ns() - since_ns > self._limit_ns
+    def _cut_unended(self) -> None:
+        if self._whole_ns is None:
+            return
+        for flight in self._flights:
+            if not flight.sent.stream and _over(flight.exchange.sent_ns, self._whole_ns):
+                flight.cut(Outcome.STALLED, f"token_idle: the answer did not end within {self._whole_ns / 1e9:g} s")
+
+
+def _over(since_ns: int | None, limit_ns: int) -> bool:
+    return since_ns is not None and now_ns() - since_ns > limit_ns

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from loadgen.analyze import Absent, Summary
+from loadgen.redact import printable
 from loadgen.report import tables
 from loadgen.report.attention import attention
 from loadgen.report.format import DASH
@@ -66,7 +67,7 @@ def _not_judged(summary: Summary, console: Console) -> None:
 def _conditions(conditions: Mapping[str, Any], console: Console) -> None:
     """Every number below holds under these, and is not extrapolated beyond them. All of them: summary.json."""
     for name, arm in (conditions.get("arms") or {}).items():
-        facts = " · ".join(str(f) for f in _arm_facts(arm) if f)
+        facts = " · ".join(printable(str(f)) for f in _arm_facts(arm) if f)
         console.print(Text(f"  {name}: {facts}", style="dim"))
     for key in ("scenario", "objective", "design", "prompts", "prefix_cache", "input_lengths_from", "slos"):
         value = conditions.get(key)

@@ -35,7 +35,7 @@ async def test_the_rate_holds_with_many_waiters_at_little_cost() -> None:
     for waiter in waiters:
         waiter.cancel()
     await asyncio.gather(*waiters, return_exceptions=True)
-    assert 100 <= len(passed) <= 150
+    assert 50 <= len(passed) <= 150
     assert all(b - a >= 990_000_000 for a, b in zip(passed, passed[50:], strict=False))
     assert time.process_time() - cpu < 0.5 * (now_ns() - begun) / 1e9
 

@@ -200,6 +200,38 @@ async def test_stalled_though_comments_come(
     assert attempt.end_ns - attempt.sent_ns < 1500 * MS
 
 
+@pytest.mark.parametrize("head", [b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n"])
+async def test_a_whole_answer_that_never_ends(
+    head: bytes, play: Any, driver: Any, segments: Any, sink: Any, soon: Any, plan_of: Any
+) -> None:
+    """E16, E30: not streamed, so no token can be missed; a byte now and then must not hold the stage for ever."""
+    server = await play([head, *[step for _ in range(500) for step in (b"a", 0.02)]])
+    plan = plan_of([{"kind": "concurrency", "concurrency": 1, "cases": 1}], workload=whole_answers())
+    result = await driver(server.url, plan, token_s=0.3, byte_s=0.2).run(segments.closed([0], [None], cases=1), soon())
+    check_books(result, sink)
+    (attempt,) = sink.attempts
+    assert (attempt.outcome, attempt.error_class, attempt.stream) == (Outcome.STALLED, "token_idle", False)
+    assert 500 * MS <= attempt.end_ns - attempt.sent_ns < 3000 * MS
+
+
+async def test_a_stream_that_says_it_has_ended_and_does_not(
+    play: Any, driver: Any, segments: Any, sink: Any, soon: Any, http: Any, wire: Any
+) -> None:
+    """E16, E30: pings after [DONE]. The answer is whole, so it counts; the connection is let go."""
+    pings = [step for _ in range(500) for step in (http.chunk(b": ping\n\n"), 0.02)]
+    told = wire.delta("a", usage=1) + wire.delta(None, finish="stop", usage=1) + wire.usage(1) + wire.done
+    server = await play([http.head(), http.chunk(told), *pings])
+    await driver(server.url, token_s=0.3, byte_s=5).run(segments.closed([0], [None], cases=1), soon())
+    (attempt,) = sink.attempts
+    assert (attempt.outcome, attempt.output_len) == (Outcome.OK, 1)
+    assert "cut_after_end" in attempt.warnings
+
+
+def whole_answers() -> dict[str, Any]:
+    lengths = {"input_len": {"kind": "fixed", "value": 20}, "output_len": {"kind": "fixed", "value": 8}}
+    return {"stream_fraction": 0.0, "tasks": [{"task_type": "short_qa", **lengths}]}
+
+
 async def test_slow_steady_stream_does_not_stall(
     play: Any, http: Any, driver: Make, segments: Any, sink: Any, soon: Soon
 ) -> None:

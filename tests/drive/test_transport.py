@@ -323,6 +323,13 @@ async def test_environment_proxy_is_ignored(
     assert (await send(transport(), server.url)).complete
 
 
+async def test_header_values_of_any_byte(play: Any, transport: Make) -> None:
+    """A name in latin-1 is no fault of ours, and none of the server's."""
+    server = await play([b"HTTP/1.1 200 OK\r\nx-owner: Zo\xeb\r\ncontent-length: 2\r\n\r\n{}"])
+    exchange = await send(transport(), server.url)
+    assert (exchange.failure, exchange.complete, exchange.headers["x-owner"]) == (None, True, "Zoë")
+
+
 async def test_no_redirect_is_followed(play: Any, transport: Make) -> None:
     server = await play([b"HTTP/1.1 307 x\r\nlocation: /elsewhere\r\ncontent-length: 0\r\n\r\n"])
     exchange = await send(transport(), server.url)

@@ -58,10 +58,13 @@ def test_unreadable_events_are_no_tokens(exchange: Make, adapter: Any) -> None:
     assert seen_ms(clock) == 0
 
 
-def test_a_finished_stream_does_not_stall(exchange: Make, adapter: Any, wire: Any) -> None:
-    """After [DONE] the byte deadline alone counts."""
-    clock = TokenClock(exchange([(10, wire.delta("a") + wire.done)]), adapter)
-    assert clock.look() == 2**63 - 1
+def test_the_end_of_a_stream_is_a_sign_of_life(exchange: Make, adapter: Any, wire: Any) -> None:
+    """E30: from [DONE] on the limit runs once more; pings after it do not keep the request alive for ever."""
+    stream = exchange([(10, wire.delta("a")), (500, wire.done)])
+    clock = TokenClock(stream, adapter)
+    assert seen_ms(clock) == 500
+    grow(stream, 900, b": ping\n\n")
+    assert seen_ms(clock) == 500
 
 
 def test_not_sent_yet(adapter: Any) -> None:

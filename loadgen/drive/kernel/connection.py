@@ -1,0 +1,266 @@
+"""One connection: sends a request, stamps and collects its answer, and knows whether it can serve again."""
+
+from __future__ import annotations
+
+import asyncio
+import select
+import socket
+from collections.abc import Callable
+
+import httpcore
+
+from loadgen.clock import now_ns
+from loadgen.drive.kernel.answer import Answer
+from loadgen.drive.kernel.poller import Poller
+from loadgen.drive.kernel.stamps import ANCILLARY_BYTES, Stamper
+from loadgen.drive.kernel.tls import Tls
+from loadgen.drive.transport import WireLimits
+from loadgen.drive.types import Exchange
+
+_READ_BYTES = 64 * 1024
+_IN, _OUT = select.EPOLLIN, select.EPOLLOUT
+#: timers have a grain of 1 ms: a shorter wait would spin
+_TIMER_S = 0.001
+
+_NOTHING = memoryview(b"")
+
+
+class Job:
+    """One request on its way: what is still to be sent, the answer it gets, when it must end.
+
+    `ended` has what ended it early, None if nothing did; `peer_closed` tells then whether that was the peer's
+    end of file.
+    """
+
+    __slots__ = ("answer", "ended", "exchange", "left", "method", "peer_closed", "total_ns")
+
+    answer: Answer  # from `Connection.start` on
+
+    def __init__(self, payload: bytes, exchange: Exchange, method: str, total_ns: int | None) -> None:
+        self.left = memoryview(payload)
+        self.exchange = exchange
+        self.method = method
+        self.total_ns = total_ns
+        self.peer_closed = False
+        self.ended: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
+
+
+class Connection:
+    """Serves one job at a time. `on_idle` and `on_closed` tell the pool; a closed connection stays closed.
+
+    Whatever is odd closes it: an error, a cut, bytes or an end that nobody asked for. No task waits on it;
+    one timer per job looks after its deadlines.
+    """
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        tls: Tls | None,
+        poller: Poller,
+        stamper: Stamper | None,
+        byte_idle_ns: int | None,
+        limits: WireLimits,
+        on_idle: Callable[[Connection], None],
+        on_closed: Callable[[Connection], None],
+    ) -> None:
+        """`stamper` is None where the kernel gives no stamps."""
+        self.idle_since_ns = now_ns()
+        self.open = True
+        self.stamper = stamper
+        self._socket = sock
+        self._recvmsg = sock.recvmsg
+        self._poller = poller
+        self._tls = tls
+        self._byte_idle_ns = byte_idle_ns
+        self._limits = limits
+        self._on_idle = on_idle
+        self._on_closed = on_closed
+        self._job: Job | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._progress_ns = 0
+        self._mask = _IN
+        self._deaf = False  # the peer takes no more of the request; it may still have answered
+        poller.register(sock.fileno(), _IN, self._on_events)
+
+    def start(self, job: Job) -> None:
+        """Send the request, as far as the socket takes it now. `job.ended` may be set before this returns."""
+        assert self._job is None
+        assert self.open
+        job.answer = Answer(job.exchange, self._limits, job.method, self.stamper is not None)
+        self._job = job
+        self._progress_ns = now_ns()
+        self._arm(job)
+        self._guard(self._begin)
+
+    def abandon(self, job: Job) -> None:
+        """The job was cancelled: close the connection. Nothing happens if the job has ended."""
+        if self._job is job:
+            self._job = None
+            self._settle(job)
+            self.close()
+
+    def abort(self, fault: Exception) -> None:
+        """End whatever it does, and close."""
+        if self._job is not None:
+            self._end(fault)
+        self.close()
+
+    def close(self) -> None:
+        if self.open:
+            self.open = False
+            self._poller.unregister(self._socket.fileno())
+            self._socket.close()
+            self._on_closed(self)
+
+    def usable(self) -> bool:
+        """Whether an idle connection is still silent and open; it is closed otherwise."""
+        self._guard(self._read_idle)
+        return self.open
+
+    # ---------------------------------------------------------------- events
+
+    def _on_events(self, events: int) -> None:
+        if events & ~_OUT:
+            self._guard(self._read if self._job is not None else self._read_idle)
+        if events & _OUT and self._job is not None:
+            self._guard(self._flush)
+
+    def _guard(self, step: Callable[[], None]) -> None:
+        """A fault ends this job only, also where it is our own."""
+        try:
+            step()
+        except (BlockingIOError, InterruptedError):
+            pass
+        except OSError as error:  # ssl.SSLError too
+            fault = httpcore.ReadError(str(error))
+            fault.__cause__ = error
+            self._end(fault)
+        except Exception as fault:
+            self._end(fault)
+
+    def _read(self) -> None:
+        data, ancillary, _flags, _address = self._recvmsg(_READ_BYTES, ANCILLARY_BYTES)
+        job = self._job
+        assert job is not None
+        answer, ended = job.answer, not data
+        kernel_ns = self.stamper.kernel_ns(ancillary) if data and self.stamper is not None else None
+        if self._tls is not None and data:
+            self._progress_ns = now_ns()
+            data, ended = self._tls.decrypt(data)
+            self._say(self._tls.to_send())
+        if data:
+            self._progress_ns = answer.feed(data, kernel_ns)
+        if ended:
+            if not answer.done:
+                answer.eof()
+            answer.keep_alive = False
+        if answer.done:
+            self._end(None)
+
+    def _read_idle(self) -> None:
+        """An idle connection may bring a new TLS ticket; anything else closes it."""
+        data = self._socket.recv(_READ_BYTES)
+        if data and self._tls is not None:
+            plain, ended = self._tls.decrypt(data)
+            self._say(self._tls.to_send())
+            if not plain and not ended:
+                return
+        self.close()
+
+    # ---------------------------------------------------------------- sending
+
+    def _begin(self) -> None:
+        job = self._job
+        assert job is not None
+        if self._tls is not None:
+            job.left = memoryview(self._tls.encrypt(bytes(job.left)))
+        self._flush()
+
+    def _flush(self) -> None:
+        """Hand over what is left of the request. `sent_ns` is just before the call that takes its last byte."""
+        job = self._job
+        assert job is not None
+        while job.left:
+            at_ns = now_ns()
+            try:
+                taken = self._socket.send(job.left)
+            except BlockingIOError:
+                self._listen(_IN | _OUT)
+                return
+            except ConnectionError:
+                self._deaf = True
+                job.left = _NOTHING
+                break
+            self._progress_ns = at_ns
+            job.left = job.left[taken:] if taken < len(job.left) else _NOTHING
+            if not job.left and job.exchange.sent_ns is None:
+                job.exchange.sent_ns = at_ns
+        self._listen(_IN)
+
+    def _say(self, data: bytes) -> None:
+        """What TLS itself has to tell the peer: after what is left of the request, or at once."""
+        if not data:
+            return
+        if self._job is not None and self._job.left:
+            self._job.left = memoryview(bytes(self._job.left) + data)
+        else:
+            try:
+                taken = self._socket.send(data)
+            except BlockingIOError:
+                taken = 0
+            if taken < len(data):
+                raise ConnectionError("the peer does not take what TLS has to say")
+
+    def _listen(self, mask: int) -> None:
+        if mask != self._mask:
+            self._mask = mask
+            self._poller.modify(self._socket.fileno(), mask)
+
+    # ---------------------------------------------------------------- the end
+
+    def _arm(self, job: Job) -> None:
+        due_ns = job.total_ns
+        if self._byte_idle_ns is not None:
+            idle_ns = self._progress_ns + self._byte_idle_ns
+            due_ns = idle_ns if due_ns is None else min(due_ns, idle_ns)
+        if due_ns is not None:
+            delay_s = max(_TIMER_S, (due_ns - now_ns()) / 1e9)
+            self._timer = self._poller.loop.call_later(delay_s, self._look)
+
+    def _look(self) -> None:
+        """A deadline may have passed. What the kernel has got in time counts, though the loop was late."""
+        self._timer = None
+        self._guard(self._read)
+        job = self._job
+        if job is None:
+            return
+        at_ns, idle_ns = now_ns(), self._byte_idle_ns
+        if job.total_ns is not None and at_ns >= job.total_ns:
+            self._end(TimeoutError("the request took longer than its total deadline"))
+        elif idle_ns is not None and at_ns - self._progress_ns >= idle_ns:
+            self._end(httpcore.ReadTimeout(f"no byte for {idle_ns / 1e9:g} s"))
+        else:
+            self._arm(job)
+
+    def _end(self, fault: Exception | None) -> None:
+        job, self._job = self._job, None
+        if job is None:
+            self.close()
+            return
+        job.exchange.end_ns = job.answer.last_ns if fault is None else now_ns()
+        reusable = fault is None and job.answer.keep_alive and not job.left and not self._deaf
+        self._settle(job)
+        if reusable:
+            self.idle_since_ns = now_ns()
+            self._on_idle(self)
+        else:
+            self.close()
+        if not job.ended.done():
+            job.ended.set_result(fault)
+
+    def _settle(self, job: Job) -> None:
+        job.peer_closed = job.answer.closed
+        job.answer.close()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
