@@ -2,6 +2,7 @@
 
 from loadgen.experiment.check import CheckReport, check
 from loadgen.experiment.demo import demo_rehearsal, demo_vllm
+from loadgen.experiment.driving import worker_count
 from loadgen.experiment.init import ServerReport, describe_server
 from loadgen.experiment.lengths import measure_lengths
 from loadgen.experiment.preflight import Preflight, ReadyArm, preflight
@@ -23,4 +24,5 @@ __all__ = [
     "preflight",
     "run_scenario",
     "save_summary",
+    "worker_count",
 ]

@@ -1,0 +1,184 @@
+"""Runs of several worker processes, whole: how many, what they write, and what a run says when one dies."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pyarrow.parquet as pq
+import pytest
+
+from loadgen.experiment import RunOptions, RunResult, run_scenario, worker_count
+from loadgen.plan import build_plan
+from loadgen.record import open_run
+from loadgen.scenario import LoadedScenario, Scenario, load_scenario
+
+Hostile = Callable[..., Awaitable[Any]]
+Cli = Callable[..., Awaitable[Any]]
+TheRun = Callable[[], tuple[Path, dict[str, Any]]]
+MakeScenario = Callable[..., Path]
+
+
+class Watcher:
+    """Remembers where the run is recorded, what was said, and how many requests ended."""
+
+    def __init__(self) -> None:
+        self.path: Path | None = None
+        self.said: list[str] = []
+        self.count = 0
+
+    def started(self, plan: Any, path: Path, notes: tuple[str, ...]) -> None:
+        self.path = path
+
+    def segment(self, segment: Any, number: int, total: int) -> None: ...
+
+    def ended(self, requests: int, failed: int) -> None:
+        self.count += requests
+
+    def live(self, segment: Any, live: Any) -> None: ...
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+
+
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = pq.read_table(path / "requests.parquet").to_pylist()
+    return rows
+
+
+async def test_the_command_line_takes_a_number_of_workers(
+    hostile: Hostile, cli: Cli, scenario: MakeScenario, the_run: TheRun
+) -> None:
+    """One directory with the rows, the health and the number of both; the summary is of all of them."""
+    server = await hostile()
+    load = [{"kind": "concurrency", "concurrency": 4, "cases": 30}]
+    file = scenario({"url": server.url}, load=load, warmup={"warmup_requests": 4})
+    done = await cli("run", file, "--out", "runs", "--workers", "2")
+    assert done.code == 0, done.said
+    path, manifest = the_run()
+    assert (manifest["workers"], manifest["state"]) == (2, "finished")
+    rows = rows_of(path)
+    assert Counter(row["phase"] for row in rows) == {"warmup": 4, "measure": 30}
+    assert {row["worker"] for row in rows if row["phase"] == "measure"} == {0, 1}
+    assert {row["seq"] for row in rows if row["phase"] == "measure"} == set(range(30))
+    assert set(pq.read_table(path / "health.parquet")["worker"].to_pylist()) == {0, 1}
+    overall = json.loads((path / "summary.json").read_bytes())["arms"]["base"]["overall"]
+    assert overall["requests"]["sent"] == 30
+    assert not list(path.glob("*.arrow"))
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "x"])
+async def test_a_number_of_workers_that_is_none(cli: Cli, scenario: MakeScenario, number: str) -> None:
+    done = await cli("run", scenario({"url": "http://127.0.0.1:1"}), "--workers", number)
+    assert done.code == 2
+    assert "--workers" in done.err
+
+
+async def test_ctrl_c_twice_reaches_every_worker(
+    hostile: Hostile, cli: Cli, scenario: MakeScenario, the_run: TheRun
+) -> None:
+    """The terminal signals the whole group: the workers leave it to their coordinator; what was cut is recorded."""
+    server = await hostile()
+    load = [{"kind": "concurrency", "concurrency": 4, "duration_s": 60}]
+    file = scenario({"url": server.url}, load=load, warmup={"warmup_requests": 0})
+
+    def slow(_number: int, _headers: dict[str, str]) -> bytes | None:
+        server.pause_s = 30.0
+        return None
+
+    server.misbehave = slow  # but not the answer to the probe
+    signals = (signal.SIGINT,) * 2
+    done = await cli("run", file, "--out", "runs", "--workers", "2", when="measure", signals=signals)
+    assert done.code == 130, done.said
+    assert "Traceback" not in done.said
+    assert done.after_signal_s < 20
+    path, manifest = the_run()
+    assert manifest["state"] == "interrupted"
+    rows = rows_of(path)
+    assert {row["outcome"] for row in rows} <= {"aborted"}
+    phases = [json.loads(line) for line in (path / "phases.jsonl").read_text().splitlines()]
+    assert all(p["accounting"]["sent"] == len(rows) for p in phases if p["accounting"])
+
+
+def worker_writing(file: Path) -> psutil.Process:
+    (found,) = [c for c in psutil.Process().children() if str(file) in {f.path for f in c.open_files()}]
+    return found
+
+
+async def test_a_killed_worker_fails_the_run_at_once_and_its_requests_are_kept(
+    hostile: Hostile, scenario: MakeScenario, tmp_path: Path
+) -> None:
+    """F14: `kill -9` in the middle: the run ends long before its time, says which worker and why, and reads."""
+    server, watcher = await hostile(), Watcher()
+    load = [{"kind": "concurrency", "concurrency": 4, "duration_s": 300}]
+    loaded = load_scenario(scenario({"url": server.url}, load=load))
+    running: asyncio.Task[RunResult] = asyncio.create_task(
+        run_scenario(loaded, RunOptions(tmp_path / "runs", workers=2), watcher)
+    )
+
+    def stored() -> set[tuple[str, int]]:
+        if watcher.path is None:
+            return set()
+        rows = open_run(watcher.path).requests.to_pylist()
+        return {(r["phase"], r["seq"]) for r in rows if r["worker"] == 1}
+
+    async with asyncio.timeout(60):
+        while sum(phase == "measure" for phase, _ in stored()) < 10:
+            assert not running.done(), running
+            await asyncio.sleep(0.1)
+    assert watcher.path is not None
+    before = stored()
+    os.kill(worker_writing(watcher.path / "requests-1.arrow").pid, signal.SIGKILL)
+    async with asyncio.timeout(60):
+        result = await running
+    why = "worker 1 died (signal 9); the measured requests are kept"
+    assert (result.state, result.reason) == ("failed", why)
+    assert f"stopping: {why}" in watcher.said
+    assert why in (result.path / "anomalies.log").read_text()
+    run = open_run(result.path)
+    assert (run.manifest.state, run.manifest.stop_reason) == ("failed", why)
+    rows = run.requests.to_pylist()
+    assert before <= {(r["phase"], r["seq"]) for r in rows if r["worker"] == 1}
+    assert {r["worker"] for r in rows} == {0, 1}
+    assert all(p.accounting is not None and p.ended_ns is not None for p in run.phases)
+    for books in (p.accounting for p in run.phases if p.accounting):
+        assert books.scheduled == books.sent + books.dropped + books.unsent
+    assert result.summary.arms["base"].overall.requests.outcomes["ok"] > 0
+    assert watcher.count > 0
+    assert not list(result.path.glob("*.arrow"))
+
+
+def planned(load: dict[str, Any], tokens: int = 50) -> Any:
+    lengths = {"input_len": {"kind": "fixed", "value": 20}, "output_len": {"kind": "fixed", "value": tokens}}
+    document = {
+        "version": 1, "name": "n", "environment": "disposable", "arms": {"base": {"url": "http://127.0.0.1:1"}},
+        "workload": {"tasks": [{"task_type": "code", **lengths}]}, "load": [load],
+    }  # fmt: skip
+    return build_plan(LoadedScenario(Scenario.model_validate(document), None, "0" * 64))
+
+
+@pytest.mark.parametrize(
+    ("load", "tokens", "cores", "workers"),
+    [
+        ({"kind": "concurrency", "concurrency": 1024, "cases": 2000}, 50, 16, 1),
+        ({"kind": "concurrency", "concurrency": 1025, "cases": 2000}, 50, 16, 2),
+        ({"kind": "concurrency", "concurrency": 4096, "duration_s": 5}, 50, 16, 4),
+        ({"kind": "concurrency", "concurrency": 4096, "duration_s": 5}, 50, 2, 1),
+        ({"kind": "concurrency", "concurrency": 4096, "duration_s": 5}, 50, 1, 1),
+        ({"kind": "arrival_rate", "rate_per_s": 900, "duration_s": 2}, 50, 16, 1),
+        ({"kind": "arrival_rate", "rate_per_s": 2500, "duration_s": 2}, 2, 16, 3),
+        ({"kind": "arrival_rate", "rate_per_s": 500, "duration_s": 2}, 350, 16, 4),
+    ],
+)
+def test_one_worker_unless_the_planned_peak_needs_more(
+    load: dict[str, Any], tokens: int, cores: int, workers: int
+) -> None:
+    """docs/cli.md: 1,024 streams, 1,000 requests or 50,000 tokens a second for each; one core is left."""
+    assert worker_count(planned(load, tokens), cores) == workers
