@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from loadgen.analyze.columns import Bools
 from loadgen.analyze.frames import MEASURE, Frame
 from loadgen.observe import CounterWindow, GaugeTrack, Scrape, window
@@ -79,11 +81,19 @@ def _last_record(phase: PhaseRecord, frame: Frame, rows: Bools) -> int:
 
 
 def _full(phase: PhaseRecord, frame: Frame, rows: Bools) -> int | None:
-    """Open loop: the start. Closed loop: the first send that filled the plateau; None if none did."""
+    """Open loop: the start. Closed loop: the first send that filled the plateau; None if none did.
+
+    A row's own count is of its worker; over all workers, requests begun less requests ended. Those whose end
+    was never recorded are not in it, so that this is never too early.
+    """
     if phase.concurrency is None:
         return phase.started_ns
-    filled = rows & frame.sent[1] & (frame.in_flight >= phase.concurrency)
-    return int(frame.sent[0][filled].min()) if filled.any() else None
+    sent = rows & frame.sent[1]
+    begun, ended = np.sort(frame.sent[0][sent]), np.sort(frame.end[0][sent & frame.end[1]])
+    at = frame.sent[0][sent]
+    together = np.searchsorted(begun, at, side="right") - np.searchsorted(ended, at, side="right")
+    filled = np.maximum(together, frame.in_flight[sent]) >= phase.concurrency
+    return int(at[filled].min()) if filled.any() else None
 
 
 def _idle(phase: PhaseRecord) -> bool | None:

@@ -128,7 +128,7 @@ class Attempt:
     sampling: Sampling
     max_tokens: int
     due_ns: int | None
-    concurrency: int  # in flight at the client, this one included, when it was sent
+    concurrency: int  # in flight at the worker, this one included, when it was sent
     sent_ns: int | None
     headers_ns: int | None
     first_byte_ns: int | None

@@ -66,7 +66,7 @@ CONTRACT: tuple[Column, ...] = (
         "where not streamed)",
         "no scrape of every page fell inside",
     ),
-    Column("concurrency", _INT, "requests", "in flight at the client when it was sent, itself included", "never"),
+    Column("concurrency", _INT, "requests", "in flight at its worker when it was sent, itself included", "never"),
     Column("drafted_tokens", _INT, "tokens", "draft tokens proposed", _NO_SPEC + ", or not how many were drafted"),
     Column("accepted_tokens", _INT, "tokens", "draft tokens accepted, before trimming at stops", _NO_SPEC),
     Column("verify_rounds", _INT, "count", "rounds: verification steps with a draft", _NO_SPEC),

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from loadgen.record import COLUMNS, EXTRA_COLUMNS, HEALTH
 from loadgen.record.columns import CONTRACT, EXTRA, Column
-from loadgen.record.files import ANOMALIES, LOCK, MANIFEST, PHASES, TABLES
+from loadgen.record.files import ANOMALIES, LOCK, MANIFEST, PHASES, stream_of
 
 DOC = Path(__file__).resolve().parents[2] / "docs" / "records.md"
 
@@ -34,7 +34,9 @@ def test_further_columns_are_documented() -> None:
 
 def test_every_file_of_a_run_directory_is_documented() -> None:
     text = DOC.read_text(encoding="utf-8")
-    for name in (MANIFEST, PHASES, ANOMALIES, LOCK, *(f"{t}.{e}" for t in TABLES for e in ("arrow", "parquet"))):
+    streams = ["scrapes.arrow", *(stream_of(Path(), table, 0).name for table in ("requests", "health"))]
+    tables = [f"{table}.parquet" for table in ("requests", "scrapes", "health")]
+    for name in (MANIFEST, PHASES, ANOMALIES, LOCK, *streams, *tables):
         assert f"`{name}`" in text
 
 
