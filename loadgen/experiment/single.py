@@ -201,8 +201,7 @@ class _Run:
             await asyncio.gather(self.scraper.start(), self.workers.start())
             await self._segments()
         finally:
-            self.ends = await self.workers.close()
-            await self.scraper.stop()
+            self.ends, _ = await asyncio.gather(self.workers.close(), self.scraper.stop())
         if self.interrupted.is_set():
             return "interrupted", self.stop_reason
         return ("failed", self.stop_reason) if self.stop_reason else ("finished", None)

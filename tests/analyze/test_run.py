@@ -63,6 +63,16 @@ def test_a_killed_run_ends_at_its_last_record(run) -> None:
     assert (requests.scheduled, requests.sent) == (None, 2)
 
 
+def test_the_plateau_of_a_killed_run_is_filled_by_all_workers_together(run) -> None:
+    """Each of two workers counts only its own request in flight."""
+    run.state = "running"
+    run.segment(full=None, load_end=None, end=None, concurrency=2)
+    run.request([(1.5, 10)], concurrency=1, worker=0)
+    run.request([(1.0, 10), (3.0, 23)], sent=1.0, concurrency=1, worker=1)
+    t = run.summary().arms["candidate"].overall.throughput
+    assert t.net_tokens_per_s.value == approx(43 / 3)
+
+
 def test_the_later_record_of_a_segment_counts(run) -> None:
     """Phases are written at their start and again at their end."""
     run.segment(0, full=None, load_end=None, end=None)

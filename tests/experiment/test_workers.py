@@ -6,8 +6,9 @@ import asyncio
 import json
 import os
 import signal
+import sys
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,10 @@ import pytest
 
 from loadgen.experiment import RunOptions, RunResult, run_scenario, worker_count
 from loadgen.plan import build_plan
-from loadgen.record import open_run
+from loadgen.record import RunData, open_run
 from loadgen.scenario import LoadedScenario, Scenario, load_scenario
 
+ROOT = Path(__file__).resolve().parents[2]
 Hostile = Callable[..., Awaitable[Any]]
 Cli = Callable[..., Awaitable[Any]]
 TheRun = Callable[[], tuple[Path, dict[str, Any]]]
@@ -153,6 +155,42 @@ async def test_a_killed_worker_fails_the_run_at_once_and_its_requests_are_kept(
     assert result.summary.arms["base"].overall.requests.outcomes["ok"] > 0
     assert watcher.count > 0
     assert not list(result.path.glob("*.arrow"))
+
+
+async def test_workers_do_not_outlive_a_killed_coordinator_and_close_their_records(
+    hostile: Hostile, scenario: MakeScenario, tmp_path: Path
+) -> None:
+    """F14: end of file on the pipe: they cut what is in flight, write it down and go."""
+    server = await hostile()
+    server.misbehave = lambda n, _headers: setattr(server, "pause_s", 0.05)
+    file = scenario({"url": server.url}, load=[{"kind": "concurrency", "concurrency": 4, "duration_s": 300}])
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "loadgen", "run", str(file), "--out", "runs", "--workers", "2", cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)}, stderr=asyncio.subprocess.DEVNULL,
+    )  # fmt: skip
+
+    def recorded() -> Iterator[RunData]:
+        return (open_run(file.parent) for file in tmp_path.glob("runs/*/requests-0.arrow"))
+
+    def rows() -> list[dict[str, Any]]:
+        return [row for run in recorded() for row in run.requests.to_pylist()]
+
+    async with asyncio.timeout(60):
+        while {r["worker"] for r in rows() if r["phase"] == "measure"} != {0, 1}:
+            assert process.returncode is None
+            await asyncio.sleep(0.1)
+    children = psutil.Process(process.pid).children()
+    before = {(r["phase"], r["seq"]) for r in rows()}
+    process.kill()
+    await process.wait()
+    _, alive = await asyncio.to_thread(psutil.wait_procs, children, timeout=30)
+    assert not alive
+    after = rows()
+    assert before < {(r["phase"], r["seq"]) for r in after}
+    assert "aborted" in {r["outcome"] for r in after}
+    (run,) = recorded()
+    assert run.manifest.state == "killed"
+    assert not any("torn" in problem for problem in run.problems)
 
 
 def planned(load: dict[str, Any], tokens: int = 50) -> Any:
