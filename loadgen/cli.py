@@ -197,12 +197,13 @@ def run(
 def doctor_command(json: Json = False) -> None:
     """This machine's own ceiling, measured in seconds against a built-in server that does nothing but stream."""
     found = asyncio.run(doctor(say=lambda text: err.print(f"measuring {text}", style="dim")))
-    kept = save_doctor(found)
     if json:
-        return _print_json(found.model_dump(mode="json"))
-    render_doctor(found, out)
-    _line(f"kept for specload check in {kept}")
-    return None
+        _print_json(found.model_dump(mode="json"))
+    else:
+        render_doctor(found, out)
+    kept = save_doctor(found)
+    if not json:
+        _line(f"kept for specload check in {kept}")
 
 
 @app.command()

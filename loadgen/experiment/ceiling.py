@@ -6,6 +6,7 @@ import os
 import platform
 import resource
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -129,7 +130,8 @@ def save_doctor(report: DoctorReport) -> Path:
         temporary.write_text(report.model_dump_json(indent=2))
         temporary.replace(path)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
         raise StorageError(f"{path}: cannot be written: {error.strerror}") from None
     return path
 

@@ -1,4 +1,4 @@
-"""This machine's own ceiling, in seconds: a client that is asked for more measures itself (docs/method.md, "Doctor")."""
+"""This machine's own ceiling: a client that is asked for more measures itself (docs/method.md, "Doctor")."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ TransportFactory = Callable[[], httpx.AsyncBaseTransport]
 
 SERVER = Path(__file__).with_name("null_server.py")
 START_TIMEOUT_S = 10.0
-#: A stream is 15 chunks, 20 ms apart; each slot makes one after the other.
-CHUNKS, EVERY_S = 15, 0.02
-STEP_S = 0.9
-#: Not looked at: all streams of a step begin in it.
-SETTLE_S = 0.1
-FIRST_STREAMS, LAST_STREAMS = 16, 2048
+#: A stream is 20 chunks, 20 ms apart; each slot makes one after the other.
+CHUNKS, EVERY_S = 20, 0.02
+STREAM_S = CHUNKS * EVERY_S
+#: What is looked at, once all slots have begun, evenly over one stream's length.
+WINDOW_S = 0.6
+FIRST_STREAMS, LAST_STREAMS, FACTOR, BISECTIONS = 16, 2048, 4, 2
 REQUESTS_S, REQUEST_SLOTS = 0.7, 8
 IDLE_S, LAG_SAMPLE_S = 0.5, 0.005
-#: A step holds while the loop is at most this much later than when idle, the core is not full, and the load comes.
-LAG_LIMIT_S, CPU_LIMIT, DELIVERED = 0.005, 0.8, 0.95
+#: A step holds within the limits of a valid run: median lag of the loop, and the core; and while the chunks come.
+LAG_LIMIT_S, CPU_LIMIT, DELIVERED = 0.005, 0.8, 0.85
 
 
 class DoctorError(SpecloadError):
@@ -82,7 +82,8 @@ async def doctor(
         with quiet_gc():
             say("requests/s …")
             rate = await _requests(make, url)
-            steps, sources = await _climb(make, url, _rank(idle, 95), most_streams, say)
+            steps, sources = await _climb(make, url, most_streams, say)
+    steps.sort(key=lambda step: step.streams)
     held = [step for step in steps if step.held]
     best = max(held, key=lambda step: step.chunks_per_s, default=None)
     probe = make()
@@ -106,7 +107,7 @@ async def doctor(
         stamp_error_p50_s=steps[0].error_p50_s,
         stamp_error_p99_s=steps[0].error_p99_s,
         system=system,
-        steps=sorted(steps, key=lambda step: step.streams),
+        steps=steps,
     )
 
 
@@ -139,44 +140,45 @@ async def _null_server() -> AsyncIterator[str]:
 
 
 async def _climb(
-    make: TransportFactory, url: str, idle_lag_s: float, most_streams: int, say: Callable[[str], None]
+    make: TransportFactory, url: str, most_streams: int, say: Callable[[str], None]
 ) -> tuple[list[Step], set[str]]:
-    """Twice the streams until a step does not hold, twice in a row; then one step halfway to it."""
+    """Four times the streams until a step does not hold, then halfway between the last two, twice."""
     steps: list[Step] = []
     sources: set[str] = set()
 
-    async def held(streams: int) -> bool:
+    async def holds(streams: int) -> bool:
         for _ in range(2):  # one failure may be a neighbour's
             say(f"{streams:,} streams …")
-            step = await _step(make, url, streams, idle_lag_s, sources)
+            step = await _step(make, url, streams, sources)
             if step.held:
                 break
         steps.append(step)
         return step.held
 
-    streams = FIRST_STREAMS
-    while await held(streams):
-        if streams * 2 > most_streams:
+    held, streams = 0, min(FIRST_STREAMS, most_streams)
+    while await holds(streams):
+        held = streams
+        if streams * FACTOR > most_streams:
             return steps, sources
-        streams *= 2
-    if streams > FIRST_STREAMS:
-        await held(round(streams / 2**0.5))
+        streams *= FACTOR
+    for _ in range(BISECTIONS if held else 0):
+        halfway = round((held * streams) ** 0.5)
+        held, streams = (halfway, streams) if await holds(halfway) else (held, halfway)
     return steps, sources
 
 
-async def _step(make: TransportFactory, url: str, streams: int, idle_lag_s: float, sources: set[str]) -> Step:
+async def _step(make: TransportFactory, url: str, streams: int, sources: set[str]) -> Step:
     seen, transport = _Seen(), make()
     try:
         await _ask(transport, f"{url}/late")
-        begin_ns = now_ns()
-        end_ns = begin_ns + int(STEP_S * 1e9)
+        end_ns = now_ns() + int((STREAM_S + WINDOW_S) * 1e9)
         slots = [
-            asyncio.create_task(_slot(transport, url, i / streams * EVERY_S, end_ns, seen)) for i in range(streams)
+            asyncio.create_task(_slot(transport, url, i / streams * STREAM_S, end_ns, seen)) for i in range(streams)
         ]
         try:
-            await asyncio.sleep(SETTLE_S)
+            await asyncio.sleep(STREAM_S)
             from_ns, cpu_s = now_ns(), time.process_time()
-            lags = await _lags(STEP_S - SETTLE_S)
+            lags = await _lags(WINDOW_S)
             to_ns, used_s = now_ns(), time.process_time() - cpu_s
             await asyncio.gather(*slots)
         finally:
@@ -187,7 +189,7 @@ async def _step(make: TransportFactory, url: str, streams: int, idle_lag_s: floa
     finally:
         await transport.aclose()
     sources |= seen.sources
-    return _judged(seen, streams, (from_ns, to_ns), lags, used_s, late_ns / 1e9, idle_lag_s)
+    return _judged(seen, streams, (from_ns, to_ns), lags, used_s, late_ns / 1e9)
 
 
 async def _slot(transport: httpx.AsyncBaseTransport, url: str, after_s: float, end_ns: int, seen: _Seen) -> None:
@@ -198,23 +200,17 @@ async def _slot(transport: httpx.AsyncBaseTransport, url: str, after_s: float, e
 
 
 def _judged(
-    seen: _Seen,
-    streams: int,
-    window: tuple[int, int],
-    lags: Sequence[float],
-    cpu_s: float,
-    late_s: float,
-    idle_lag_s: float,
+    seen: _Seen, streams: int, window: tuple[int, int], lags: Sequence[float], cpu_s: float, late_s: float
 ) -> Step:
     seconds, asked = (window[1] - window[0]) / 1e9, streams / EVERY_S
     rate = sum(window[0] < at <= window[1] for at in seen.arrival_ns) / seconds
     errors = [error / 1e9 for error in seen.error_ns]
-    lag, cpu = _rank(lags, 95), cpu_s / seconds
+    lag, cpu = _rank(lags, 50), cpu_s / seconds
     why = None
-    if lag > LAG_LIMIT_S + idle_lag_s:
-        why = f"the client's event loop: P95 {lag * 1e3:.1f} ms late at {streams:,} streams"
+    if lag > LAG_LIMIT_S:
+        why = f"the client's event loop was mostly {lag * 1e3:.1f} ms late at {streams:,} streams"
     elif cpu > CPU_LIMIT:
-        why = f"the client's core: {cpu:.0%} busy at {streams:,} streams"
+        why = f"the client's core was {cpu:.0%} busy at {streams:,} streams"
     elif rate < DELIVERED * asked:
         late = f"the null server was {late_s * 1e3:.1f} ms late (P99)"
         why = f"{rate:,.0f} of {asked:,.0f} chunks/s came at {streams:,} streams; {late}"
@@ -222,8 +218,8 @@ def _judged(
         streams=streams,
         asked_chunks_per_s=asked,
         chunks_per_s=rate,
-        lag_p50_s=_rank(lags, 50),
-        lag_p95_s=lag,
+        lag_p50_s=lag,
+        lag_p95_s=_rank(lags, 95),
         cpu_share=cpu,
         error_p50_s=_rank(errors, 50) if errors else None,
         error_p99_s=_rank(errors, 99) if errors else None,

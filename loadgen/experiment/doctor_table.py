@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from loadgen.experiment.ceiling import DoctorReport, Step
-from loadgen.report import DASH, count, percent, seconds
+from loadgen.report import count, percent, seconds
 
 
 def render_doctor(report: DoctorReport, console: Console) -> None:
@@ -71,4 +71,4 @@ def _step(step: Step) -> tuple[str, ...]:
 
 
 def _pair(low: float | None, high: float | None) -> str:
-    return DASH if low is None else f"{seconds(low)} / {seconds(high)}"
+    return seconds(None) if low is None else f"{seconds(low)} / {seconds(high)}"

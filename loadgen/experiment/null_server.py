@@ -1,4 +1,4 @@
-"""A server that does nothing but stream, to measure a client against. Run as a file of its own, in a process of its own.
+"""A server that does nothing but stream, to measure a client against. Run as a file, in a process of its own.
 
     GET /stream?n=15&every_us=20000    n events of a chunked body, every_us apart; each carries when it was sent
     GET /whole                         a short answer
@@ -15,6 +15,7 @@ import contextlib
 import heapq
 import sys
 import time
+from typing import cast
 from urllib.parse import parse_qs, urlsplit
 
 _HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -28,7 +29,7 @@ class _Stream:
 
     __slots__ = ("due_ns", "every_ns", "left", "transport")
 
-    def __init__(self, transport: asyncio.Transport, left: int, every_ns: int) -> None:
+    def __init__(self, transport: asyncio.WriteTransport, left: int, every_ns: int) -> None:
         self.transport = transport
         self.left = left
         self.every_ns = every_ns
@@ -86,8 +87,7 @@ class NullProtocol(asyncio.Protocol):
         self._head = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.WriteTransport, transport)  # uvloop's is no subclass
 
     def data_received(self, data: bytes) -> None:
         self._head += data
