@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from loadgen.analyze.columns import Floats, Ints, floats, ints
+from loadgen.analyze.columns import Bools, Floats, Ints, floats, ints
 from loadgen.analyze.frames import Frame
 from loadgen.analyze.percentiles import SMALLEST_N, nearest_rank
 from loadgen.analyze.summary import N
@@ -60,16 +60,31 @@ def _loop(health: pa.Table, windows: Sequence[SegmentWindow]) -> dict[str, N]:
     for window in windows:
         inside |= (at > window.whole[0]) & (at <= window.whole[1])
     workers = ints(health, "worker")[0]
-    length = _lengths(at, workers, windows)[inside]
+    length, of = _lengths(at, workers, windows)[inside], workers[inside]
     lag, cpu = floats(health, "lag_max_s")[inside], floats(health, "cpu_share")[inside]
     return {
-        "loop_lag_p50_s": _percentile(floats(health, "lag_p50_s")[inside], "p50", 50, _NO_HEALTH),
+        "loop_lag_p50_s": _worst_worker(of, _medians(floats(health, "lag_p50_s")[inside])),
         "loop_lag_p99_s": _percentile(lag, "p99", 99, _NO_HEALTH),
         "loop_lag_max_s": _largest(lag, _NO_HEALTH),
-        "loop_stall_share": ratio(float(lag.sum()), float(length.sum()), CLIENT, _NO_HEALTH, n=len(lag)),
-        "cpu_share_mean": _busiest_worker(cpu, length, workers[inside]),
+        "loop_stall_share": _worst_worker(of, _shares(np.minimum(lag, length), length)),
+        "cpu_share_mean": _worst_worker(of, _shares(cpu * length, length)),
         "cpu_share_max": _largest(cpu, _NO_HEALTH),
     }
+
+
+def _medians(values: Floats) -> Callable[[Bools], float | None]:
+    return lambda mine: nearest_rank(np.sort(values[mine]), 50)
+
+
+def _shares(part: Floats, whole: Floats) -> Callable[[Bools], float | None]:
+    return lambda mine: float(part[mine].sum() / whole[mine].sum()) if whole[mine].sum() > 0 else None
+
+
+def _worst_worker(workers: Ints, number: Callable[[Bools], float | None]) -> N:
+    """The largest over the worker processes: idle ones do not hide a busy one. n = samples of all."""
+    numbers = [number(workers == worker) for worker in np.unique(workers)]
+    known = [value for value in numbers if value is not None]
+    return exact(max(known), len(workers), CLIENT) if known else absent(_NO_HEALTH, source=CLIENT)
 
 
 def _lengths(at: Ints, workers: Ints, windows: Sequence[SegmentWindow]) -> Floats:
@@ -82,15 +97,6 @@ def _lengths(at: Ints, workers: Ints, windows: Sequence[SegmentWindow]) -> Float
             mine = mine[np.argsort(at[mine], kind="stable")]
             length[mine] = np.diff(at[mine], prepend=window.whole[0]) / 1e9
     return length
-
-
-def _busiest_worker(cpu: Floats, length: Floats, workers: Ints) -> N:
-    means = [
-        float(np.average(cpu[mine], weights=length[mine]))
-        for mine in (workers == worker for worker in np.unique(workers))
-        if length[mine].sum() > 0
-    ]
-    return exact(max(means), len(cpu), CLIENT) if means else absent(_NO_HEALTH, source=CLIENT)
 
 
 def _percentile(values: Floats, name: str, percent: int, why: str) -> N:

@@ -47,8 +47,9 @@ def _facts(report: DoctorReport) -> Iterator[tuple[str, str]]:
     yield "transport", report.transport
     yield "arrival stamps from", report.timestamp_source
     yield "stamp error p50 / p99, smallest step", _pair(report.stamp_error_p50_s, report.stamp_error_p99_s)
-    yield "event loop lag when idle p50 / p95 / max", (
-        f"{_pair(report.idle_lag_p50_s, report.idle_lag_p95_s)} / {seconds(report.idle_lag_max_s)}"
+    yield (
+        "event loop lag when idle p50 / p95 / max",
+        (f"{_pair(report.idle_lag_p50_s, report.idle_lag_p95_s)} / {seconds(report.idle_lag_max_s)}"),
     )
     yield "clock resolution", seconds(report.clock_resolution_s)
     yield "wall clock offset known to ±", seconds(report.clock_offset_uncertainty_s)

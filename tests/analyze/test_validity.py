@@ -163,6 +163,27 @@ def test_a_busy_worker_is_not_hidden_by_an_idle_one(run) -> None:
     ]
 
 
+def test_a_stalled_worker_is_not_hidden_by_others(run) -> None:
+    """C23: the loop of one of four workers stands still for 0.3 s of each half second, and is mostly 8 ms late."""
+    healthy(run)
+    run.health.clear()
+    for at in (0.5, 1.0):
+        for worker in range(4):
+            stalled = worker == 3
+            run.second(at, worker=worker, lag_max_s=0.3 if stalled else 0.001, lag_p50_s=0.008 if stalled else 0.0001)
+    found = run.summary().validity
+    assert found.client["loop_stall_share"].value == pytest.approx(0.6)
+    assert found.client["loop_lag_p50_s"].value == pytest.approx(0.008)
+    assert found.state == "invalid"
+
+
+def test_a_stall_is_no_longer_than_its_sample(run) -> None:
+    healthy(run)
+    run.health.clear()
+    run.second(0.5, lag_max_s=2.0)
+    assert run.summary().validity.client["loop_stall_share"].value == 1.0
+
+
 def test_streams_with_other_stamps_than_the_rest(run) -> None:
     healthy(run, timestamp_source="kernel")
     assert run.summary().validity.client["user_stamps_share"].value == 0.0

@@ -63,8 +63,10 @@ async def test_a_server_that_repeats_our_secrets(
     file, env = scenario(arm), {"HOSTILE_KEY": KEY}
     done = await cli("run", file, "--out", "runs", env=env)
     assert done.code == 98, done.said
-    assert "the measurement is invalid: base: only 50 % of the requests succeeded" in done.err
+    assert "the measurement is invalid: base" in done.err
     path, manifest = the_run()
+    reasons = json.loads((path / "summary.json").read_bytes())["validity"]["reasons"]
+    assert any(reason.startswith("invalid: base: only 50 % of the requests succeeded") for reason in reasons)
     shown = [
         done,
         await cli("report", path),
@@ -72,7 +74,7 @@ async def test_a_server_that_repeats_our_secrets(
         await cli("check", file, env=env),
     ]
     written = everything_in(path)
-    assert [one.code for one in shown] == [0, 0, 0, 0]
+    assert [one.code for one in shown] == [98, 0, 0, 0]
     assert "/metrics?access_token=***" in written
     assert f"/metrics?access_token={QUERY}" in server.paths
     for text in [written, *(one.said for one in shown)]:
