@@ -194,7 +194,7 @@ def test_check_warns_of_a_plan_beyond_this_client(tmp_path: Path, monkeypatch: p
     assert found["ceiling"]["source"] == "cautious defaults: specload doctor measures them"
     assert [warning.split(" (")[0] for warning in found["warnings"][:2]] == [
         "the plan peaks at about 7,805 chunks/s if an answer begins after 0.5 s and streams at 50 tokens/s, "
-        "and one worker here does 4,000",
+        "and one worker here does 2,000",
         "the plan peaks at about 488 requests/s if an answer begins after 0.5 s and streams at 50 tokens/s, "
         "and one worker here does 300",
     ]

@@ -16,7 +16,7 @@ from loadgen.errors import StorageError
 from loadgen.plan import Peak
 
 #: Without a measurement: what a slow shared core has been seen to do, halved.
-DEFAULT_CHUNKS_PER_S = 4_000.0
+DEFAULT_CHUNKS_PER_S = 2_000.0
 DEFAULT_REQUESTS_PER_S = 300.0
 #: Files that the process needs besides its connections.
 OTHER_FILES = 64

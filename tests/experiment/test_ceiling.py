@@ -70,7 +70,7 @@ def test_ports_that_cannot_be_seen_are_not_judged() -> None:
 
 def test_without_a_measurement_the_defaults_say_so() -> None:
     found = ceiling()
-    assert (found.chunks_per_s, found.requests_per_s) == (4_000, 300)
+    assert (found.chunks_per_s, found.requests_per_s) == (2_000, 300)
     assert found.source == "cautious defaults: specload doctor measures them"
     assert found.system == system_limits()
 
@@ -88,12 +88,12 @@ def test_the_last_doctor_is_kept_and_used(cache: Path) -> None:
 def test_another_machine_says_nothing_of_this_one(changes: dict[str, Any]) -> None:
     save_doctor(report(**changes))
     assert stored_doctor() is None
-    assert ceiling().chunks_per_s == 4_000
+    assert ceiling().chunks_per_s == 2_000
 
 
 def test_a_doctor_that_found_no_step_to_hold_leaves_the_defaults() -> None:
     save_doctor(report(chunks_per_s=None))
-    assert ceiling().chunks_per_s == 4_000
+    assert ceiling().chunks_per_s == 2_000
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"machine": 1}', "null"])
