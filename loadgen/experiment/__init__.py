@@ -1,14 +1,19 @@
 """The shapes of work: composes the rooms."""
 
+from loadgen.experiment.ceiling import Ceiling, DoctorReport, save_doctor
 from loadgen.experiment.check import CheckReport, check
 from loadgen.experiment.demo import demo_rehearsal, demo_vllm
+from loadgen.experiment.doctor import doctor
+from loadgen.experiment.doctor_table import render_doctor
 from loadgen.experiment.init import ServerReport, describe_server
 from loadgen.experiment.lengths import measure_lengths
 from loadgen.experiment.preflight import Preflight, ReadyArm, preflight
 from loadgen.experiment.single import Progress, RunOptions, RunResult, run_scenario, save_summary
 
 __all__ = [
+    "Ceiling",
     "CheckReport",
+    "DoctorReport",
     "Preflight",
     "Progress",
     "ReadyArm",
@@ -19,8 +24,11 @@ __all__ = [
     "demo_rehearsal",
     "demo_vllm",
     "describe_server",
+    "doctor",
     "measure_lengths",
     "preflight",
+    "render_doctor",
     "run_scenario",
+    "save_doctor",
     "save_summary",
 ]
