@@ -51,7 +51,7 @@ def read_specload(summary: Json) -> Reading:
     for d in (whole["stream"]["ttft_s"], whole["tpot_s"], whole["chunk_gap_s"]):
         values += [None if d[p] is None else d[p] * 1e3 for p in ("p50", "p99")]
     coalesced = summary["validity"]["client"]["coalesced_share"]["value"]
-    notes = [] if summary["validity"]["state"] is None else [f"run {summary['validity']['state']}"]
+    notes = [] if summary["validity"]["state"] in (None, "valid") else [f"run {summary['validity']['state']}"]
     if coalesced is not None:
         notes.append(f"{coalesced:.2%} coalesced")
     total = sum(outcomes.values())

@@ -21,13 +21,17 @@ from loadgen import __version__
 from loadgen.analyze import Summary, analyze
 from loadgen.errors import ScenarioError, SpecloadError, StorageError, TargetUnusable
 from loadgen.experiment import (
+    Ceiling,
     RunOptions,
     RunResult,
     check,
     demo_rehearsal,
     demo_vllm,
     describe_server,
+    doctor,
+    render_doctor,
     run_scenario,
+    save_doctor,
 )
 from loadgen.record import list_runs, open_run, record_schema, write_export
 from loadgen.redact import Redactor, printable
@@ -36,12 +40,13 @@ from loadgen.scenario import SecretSource, load_scenario, scenario_schema
 
 
 class Exit(IntEnum):
-    """Contract: docs/cli.md. 98 and 99 join with the verdict."""
+    """Contract: docs/cli.md. 99 joins with the verdict."""
 
     PASS = 0
     INTERNAL = 1
     USAGE = 2
     TARGET = 3
+    INCONCLUSIVE = 98
     INTERRUPTED = 130
 
 
@@ -89,7 +94,7 @@ def demo(
     """Two rehearsal engines, speculation off and on, a ramp over concurrency, the report."""
     work = demo_vllm if vllm else demo_rehearsal
     result = _watched(lambda progress: work(out_dir, progress))
-    _finish(result, json)
+    _finish(result, json, judged=False)
     if not json:
         out.print(NEXT)
 
@@ -156,9 +161,13 @@ def check_command(
                 "stages": [asdict(s) for s in planned_load(found.plan)],
                 "arms": {n: a.facts.model_dump() for n, a in found.ready.arms.items()} if found.ready else None,
                 "notes": list(found.notes),
+                "ceiling": _ceiling(found.ceiling),
+                "warnings": list(found.warnings),
             }
         )
     render_plan(found.plan, loaded.scenario.load, found.limits, out)
+    for warning in found.warnings:
+        out.print(f"! {warning}", style="yellow", markup=False)
     if found.ready:
         for name, ready in found.ready.arms.items():
             c = ready.capabilities
@@ -184,7 +193,20 @@ def run(
     """Replay a scenario against its arms, record everything, print the report."""
     loaded = load_scenario(scenario, set_, _arms(arm))
     options = RunOptions(out_dir, tuple(set_), _shard(shard), workers)
-    _finish(_watched(lambda progress: run_scenario(loaded, options, progress)), json)
+    _finish(_watched(lambda progress: run_scenario(loaded, options, progress)), json, judged=True)
+
+
+@app.command("doctor")
+def doctor_command(json: Json = False) -> None:
+    """This machine's own ceiling, measured in seconds against a built-in server that does nothing but stream."""
+    found = asyncio.run(doctor(say=lambda text: err.print(f"measuring {text}", style="dim")))
+    if json:
+        _print_json(found.model_dump(mode="json"))
+    else:
+        render_doctor(found, out)
+    kept = save_doctor(found)
+    if not json:
+        _line(f"kept for specload check in {kept}")
 
 
 @app.command()
@@ -302,7 +324,8 @@ def _watched(work: Callable[[RunProgress], Coroutine[Any, Any, RunResult]]) -> R
         progress.close()
 
 
-def _finish(result: RunResult, json: bool) -> None:
+def _finish(result: RunResult, json: bool, *, judged: bool) -> None:
+    """Show the result, and end with its exit code. `judged`: an invalid measurement is no success."""
     _show(result.summary, json)
     if not json:
         out.print(f"records: {result.path} · again: specload report {result.path}", markup=False, soft_wrap=True)
@@ -314,6 +337,9 @@ def _finish(result: RunResult, json: bool) -> None:
     if empty := _without_success(result.summary):
         _complain(f"no request of {', '.join(empty)} succeeded: why is in {result.path / 'anomalies.log'}")
         raise typer.Exit(Exit.INTERNAL)
+    if judged and result.summary.validity.state == "invalid":
+        _complain(f"the measurement is invalid: {result.summary.validity.reasons[0].removeprefix('invalid: ')}")
+        raise typer.Exit(Exit.INCONCLUSIVE)
 
 
 def _without_success(summary: Summary) -> list[str]:
@@ -327,6 +353,10 @@ def _show(summary: Summary, json: bool) -> None:
         return _print_json(summary.model_dump(mode="json"))
     render_terminal(summary, out)
     return None
+
+
+def _ceiling(found: Ceiling) -> dict[str, Any]:
+    return {**asdict(found), "system": found.system.model_dump(mode="json")}
 
 
 def _line(text: str) -> None:

@@ -9,7 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 import yaml
+
+from loadgen import cli
+from loadgen.analyze import analyze
+from loadgen.experiment import RunResult
+from loadgen.record import open_run
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -176,3 +182,47 @@ def test_an_output_that_takes_no_more(tmp_path: Path, arguments: str) -> None:
     done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, cwd=tmp_path, env=environment)
     os.close(writing)
     assert (done.returncode, done.stderr) == (1, "")
+
+
+def test_check_warns_of_a_plan_beyond_this_client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """C22, E20: 400 slots of half a second and 16 tokens: more requests/s than the defaults; it says whose they are."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    load = [{"kind": "concurrency", "concurrency": 400, "cases": 400}]
+    found = json.loads(specload("check", write(tmp_path, load=load), "--offline", "--json").stdout)
+    peak = {"streams": 400, "requests_per_s": 400 / 0.82, "chunks_per_s": 6400 / 0.82}
+    assert found["estimate"]["peak"] == pytest.approx(peak)
+    assert found["ceiling"]["source"] == "cautious defaults: specload doctor measures them"
+    assert [warning.split(" (")[0] for warning in found["warnings"][:2]] == [
+        "the plan peaks at about 7,805 chunks/s if an answer begins after 0.5 s and streams at 50 tokens/s, "
+        "and one worker here does 2,000",
+        "the plan peaks at about 488 requests/s if an answer begins after 0.5 s and streams at 50 tokens/s, "
+        "and one worker here does 300",
+    ]
+    shown = specload("check", write(tmp_path, load=load), "--offline").stdout
+    assert "! the plan peaks at about 7,805 chunks/s" in shown
+    assert json.loads(specload("check", write(tmp_path), "--offline", "--json").stdout)["warnings"] == []
+
+
+@pytest.mark.parametrize(
+    ("state", "validity", "judged", "code"),
+    [
+        ("finished", "valid", True, None),
+        ("finished", "doubtful", True, None),
+        ("finished", "invalid", True, 98),
+        ("finished", "invalid", False, None),
+        ("interrupted", "invalid", True, 130),
+        ("failed", "invalid", True, 1),
+    ],
+)
+def test_an_invalid_run_is_inconclusive(state: str, validity: str, judged: bool, code: int | None) -> None:
+    """F11: never a success; but what ended a run early is said first."""
+    path = ROOT / "tests" / "data" / "runs" / "small"
+    summary = analyze(open_run(path))
+    told = summary.validity.model_copy(update={"state": validity, "reasons": ["invalid: for a test"]})
+    result = RunResult(path, summary.model_copy(update={"validity": told}), state, "a reason")
+    found = None
+    try:
+        cli._finish(result, json=False, judged=judged)
+    except typer.Exit as ended:
+        found = ended.exit_code
+    assert found == code

@@ -14,10 +14,10 @@ from loadgen.analyze.failures import failures_of
 from loadgen.analyze.frames import Frame, frame_of
 from loadgen.analyze.groups import Group, groups_of, overall
 from loadgen.analyze.reconcile import reconcile
-from loadgen.analyze.selfcheck import validity
 from loadgen.analyze.speculation import Setting, speculation
 from loadgen.analyze.summary import Absent, Arm, Failure, G, N, Requests, Summary
 from loadgen.analyze.throughput import Flow, flow_of, throughput
+from loadgen.analyze.validity import validity
 from loadgen.analyze.windows import windows_of
 from loadgen.drive import Accounting, Outcome
 from loadgen.record import ArmFacts, RunData
@@ -31,17 +31,18 @@ def analyze(run: RunData) -> Summary:
     arms = {name: _arm_data(run, name) for name in manifest.arms}
     slos = manifest.scenario.get("slos") or {}
     shown = {name: _arm(data, slos, failures_of(run.requests, name)) for name, data in arms.items()}
+    reconciliation = [
+        row
+        for data in arms.values()
+        for row in reconcile(data.frame, data.windows, data.setting.facts.chunk_unit, data.setting.k)
+    ]
     return Summary(
         run_id=manifest.run_id,
         finished=manifest.state == "finished",
-        validity=validity(run.health, [d.frame for d in arms.values()], [w for d in arms.values() for w in d.windows]),
+        validity=validity(run, {name: (data.frame, data.windows) for name, data in arms.items()}, reconciliation),
         arms=shown,
         decomposition=decompose(arms, baseline_of(manifest.arms), _net_by_stage(shown)),
-        reconciliation=[
-            row
-            for data in arms.values()
-            for row in reconcile(data.frame, data.windows, data.setting.facts.chunk_unit, data.setting.k)
-        ],
+        reconciliation=reconciliation,
         comparison=Absent(reason=LATER),
         findings=Absent(reason=LATER),
         verdict=Absent(reason=LATER),

@@ -6,7 +6,7 @@ null with a reason beside it, never 0.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -267,9 +267,10 @@ class Decomposition(_Model):
 
 
 class Validity(_Model):
-    """`state` is null with reasons until the validity rules decide it."""
+    """Is this a measurement of the server? `reasons`: why not, worst first, each a sentence with its number and
+    limits (docs/method.md, "Validity"); empty where valid. `client`: what was judged, over the whole run."""
 
-    state: str | None
+    state: Literal["valid", "doubtful", "invalid"]
     reasons: list[str]
     client: dict[str, N]
 

@@ -1,7 +1,10 @@
 """The shapes of work: composes the rooms."""
 
+from loadgen.experiment.ceiling import Ceiling, DoctorReport, save_doctor
 from loadgen.experiment.check import CheckReport, check
 from loadgen.experiment.demo import demo_rehearsal, demo_vllm
+from loadgen.experiment.doctor import doctor
+from loadgen.experiment.doctor_table import render_doctor
 from loadgen.experiment.driving import worker_count
 from loadgen.experiment.init import ServerReport, describe_server
 from loadgen.experiment.lengths import measure_lengths
@@ -9,7 +12,9 @@ from loadgen.experiment.preflight import Preflight, ReadyArm, preflight
 from loadgen.experiment.single import Progress, RunOptions, RunResult, run_scenario, save_summary
 
 __all__ = [
+    "Ceiling",
     "CheckReport",
+    "DoctorReport",
     "Preflight",
     "Progress",
     "ReadyArm",
@@ -20,9 +25,12 @@ __all__ = [
     "demo_rehearsal",
     "demo_vllm",
     "describe_server",
+    "doctor",
     "measure_lengths",
     "preflight",
+    "render_doctor",
     "run_scenario",
+    "save_doctor",
     "save_summary",
     "worker_count",
 ]

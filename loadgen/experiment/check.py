@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from loadgen.experiment.ceiling import Ceiling, beyond, ceiling
 from loadgen.experiment.context import check_context
 from loadgen.experiment.preflight import Preflight, preflight
 from loadgen.experiment.single import refuse_beyond
@@ -13,13 +14,16 @@ from loadgen.scenario import Limits, LoadedScenario, limits_of
 
 @dataclass(frozen=True)
 class CheckReport:
-    """`ready` is None, and `notes` empty, where the targets were not looked at. `estimate` rests on an assumption."""
+    """`ready` is None, and `notes` empty, where the targets were not looked at. `estimate` rests on an assumption.
+    `warnings`: what the plan asks of this client beyond its `ceiling`."""
 
     plan: Plan
     limits: Limits
     estimate: Estimate
     ready: Preflight | None
     notes: tuple[str, ...]
+    ceiling: Ceiling
+    warnings: tuple[str, ...]
 
 
 async def check(loaded: LoadedScenario, *, targets: bool = True) -> CheckReport:
@@ -29,4 +33,6 @@ async def check(loaded: LoadedScenario, *, targets: bool = True) -> CheckReport:
     refuse_beyond(plan, limits)
     ready = await preflight(loaded.scenario) if targets else None
     notes = (*ready.notes, *check_context(plan, ready)) if ready else ()
-    return CheckReport(plan, limits, estimate(plan), ready, notes)
+    guess, able = estimate(plan), ceiling()
+    warnings = tuple(beyond(guess.peak, guess.assumption, able))
+    return CheckReport(plan, limits, guess, ready, notes, able, warnings)

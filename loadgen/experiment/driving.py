@@ -2,36 +2,25 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from math import ceil
 
 from loadgen.drive import DriveArm, Workers, WorkerSetup, asking_of, drive_limits_of
 from loadgen.experiment.preflight import Preflight
-from loadgen.plan import ClosedLoop, LengthModel, Plan
+from loadgen.plan import LengthModel, Plan, estimate
 from loadgen.record import RunWriter
 from loadgen.scenario import Limits, Scenario
 
-#: What one worker is given at most, where there are cores for more: streams of a closed loop, requests a second
-#: and output tokens a second of an open loop (each token a chunk). About half of what one core can do.
-STREAMS, REQUESTS_PER_S, TOKENS_PER_S = 1024, 1000.0, 50_000.0
+#: What one worker is given at most, where there are cores for more. At the estimate's 50 tokens/s a stream, and a
+#: chunk for each, that is about the 50,000 chunks/s that one core of a server sustains.
+STREAMS, REQUESTS_PER_S = 1024, 1000.0
 
 
 def worker_count(plan: Plan, cores: int) -> int:
     """One worker, unless the planned peak clearly needs more; one core is left to the coordinator and the scraper."""
-    totals = plan.totals
-    slots = [len(s.load.start_ns) for s in plan.segments if isinstance(s.load, ClosedLoop)]
-    rate = totals.peak_rate_per_s or 0.0
-    mean_tokens = (totals.output_tokens or 0) / totals.requests if totals.requests else 0.0
-    needed = max(max(slots, default=0) / STREAMS, rate / REQUESTS_PER_S, rate * mean_tokens / TOKENS_PER_S)
-    return max(1, min(ceil(needed), cores - 1))
-
-
-def usable_cores() -> int:
-    """Cores that this process may run on."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    peak = estimate(plan).peak
+    needed = ceil(max(peak.streams / STREAMS, peak.requests_per_s / REQUESTS_PER_S))
+    return max(1, min(needed, cores - 1))
 
 
 def make_workers(

@@ -19,8 +19,9 @@ from loadgen.clock import now_ns
 from loadgen.control import Live, decide
 from loadgen.drive import SegmentResult, StopReason, WorkerEnd
 from loadgen.errors import ScenarioError, StorageError
+from loadgen.experiment.ceiling import cpu_count
 from loadgen.experiment.context import check_context
-from loadgen.experiment.driving import make_workers, usable_cores, worker_count
+from loadgen.experiment.driving import make_workers, worker_count
 from loadgen.experiment.lengths import measure_lengths
 from loadgen.experiment.manifest import manifest_of
 from loadgen.experiment.preflight import Preflight, preflight
@@ -84,7 +85,7 @@ async def run_scenario(loaded: LoadedScenario, options: RunOptions, progress: Pr
     ready = await preflight(loaded.scenario)
     cut = check_context(plan, ready)
     lengths = await measure_lengths(loaded, ready)
-    workers = options.workers or worker_count(plan, usable_cores())
+    workers = options.workers or worker_count(plan, cpu_count())
     manifest = manifest_of(
         loaded, plan, lengths, ready, overrides=options.overrides, shard=options.shard, workers=workers
     )

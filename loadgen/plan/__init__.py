@@ -1,7 +1,7 @@
 """What exactly happens and when: seeded, pure, the same on any machine."""
 
 from loadgen.plan.calibration import ESTIMATE, correct_lengths, fit_lengths, probe_texts
-from loadgen.plan.estimate import Estimate, estimate
+from loadgen.plan.estimate import Estimate, Peak, estimate
 from loadgen.plan.render import Rendered, render
 from loadgen.plan.schedule import Plan, build_plan
 from loadgen.plan.shard import shard
@@ -26,6 +26,7 @@ __all__ = [
     "Executor",
     "LengthModel",
     "OpenLoop",
+    "Peak",
     "PhaseName",
     "Plan",
     "PlanTotals",

@@ -31,17 +31,17 @@ class Compacted:
     torn: list[str]
 
 
-def compact(path: Path, manifest: Manifest, died: frozenset[int] = frozenset()) -> Compacted:
+def compact(path: Path, manifest: Manifest) -> Compacted:
     """Replace the .arrow streams by one Parquet file a table.
 
     The streams are removed only when their Parquet file is in place and has as many rows. Raises OSError or
-    StorageError; the .arrow files that are left remain readable. Only streams of workers that `died` may be torn.
+    StorageError; the .arrow files that are left remain readable. Only streams of `lost_workers` may be torn.
     """
     torn: list[str] = []
 
     def tables(name: str, schema: pa.Schema) -> Iterator[pa.Table]:
         for source in streams_of(path, name):
-            allowed = torn if source in {stream_of(path, name, worker) for worker in died} else None
+            allowed = torn if source in {stream_of(path, name, worker) for worker in manifest.lost_workers} else None
             yield from _groups(source, schema, allowed)
 
     scrapes = [scrape for table in tables("scrapes", SCRAPES) for scrape in scrapes_of(table)]

@@ -84,6 +84,8 @@ class Manifest(BaseModel):
     plan_hash: str
     shard: str | None = None
     workers: int = 1
+    #: worker processes that died while the run went on: what they had asked is missing from the load
+    lost_workers: list[int] = []
     design: str
     length_model: dict[str, Any]
     arms: dict[str, ArmFacts]

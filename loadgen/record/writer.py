@@ -140,12 +140,13 @@ class RunWriter:
         self._thread.join()
         self._flush()
         self.lost += len(self._scrapes) + sum(end.lost for end in workers)
+        self.manifest.lost_workers = [end.worker for end in workers if end.died]
         for end in workers:
             if end.failed is not None:
                 self.failed = self.failed or StorageError(end.failed)
         self._guarded(self._end_stream)
         if self.failed is None:
-            self._guarded(lambda: self._compact(frozenset(end.worker for end in workers if end.died)))
+            self._guarded(self._compact)
         for file in (self._scrape_file, *self._texts.values()):
             file.close()
         self._close_manifest(state, reason, lengths)
@@ -158,8 +159,8 @@ class RunWriter:
         if self.failed is None:
             self._scrape_file.finish()
 
-    def _compact(self, died: frozenset[int]) -> None:
-        done = compact(self.path, self.manifest, died)
+    def _compact(self) -> None:
+        done = compact(self.path, self.manifest)
         self.manifest.arms = done.arms
         self.manifest.notes += [f"of a worker that died: {text}" for text in done.torn]
         at_ns = now_ns()

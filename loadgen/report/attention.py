@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from loadgen.analyze import Arm, G, Summary
-from loadgen.report.format import count, percent
+from loadgen.report.format import count
 
 #: A share below this is said in the tables only.
 NOTABLE = 0.01
@@ -59,9 +59,6 @@ def _load(summary: Summary) -> Iterator[str]:
                     f"{name}: {count(value)} of {count(requests.scheduled)} requests {text}: "
                     "the load asked for was not delivered, and throughput is the cap's, not the server's."
                 )
-    late = summary.validity.client.get("late_share")
-    if late is not None and late.value is not None and late.value >= 0.1:
-        yield f"This client sent {percent(late.value)} of the requests more than 10 ms late: see «This client» below."
 
 
 def _drafts(name: str, arm: Arm) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from loadgen.analyze import Absent, Summary
+from loadgen.analyze import Absent, Summary, Validity
 from loadgen.redact import printable
 from loadgen.report import tables
 from loadgen.report.attention import attention
@@ -18,6 +18,11 @@ FOOTNOTE = (
     f"{DASH} not measured, or too few samples (p95 needs 20, p99 100): every reason stands in summary.json. "
     "Terms: docs/method.md."
 )
+_VALIDITY = {
+    "valid": ("green", "."),
+    "doubtful": ("yellow", ": read its numbers with these reasons in mind."),
+    "invalid": ("bold red", ": its numbers are not the server's. Limits: docs/method.md, «Validity»."),
+}
 
 
 def render_terminal(summary: Summary, console: Console) -> None:
@@ -25,6 +30,7 @@ def render_terminal(summary: Summary, console: Console) -> None:
     console.rule(f"[bold]specload[/bold] {summary.run_id}")
     for line in attention(summary):
         console.print(Text(f"! {line}", style="yellow"))
+    _validity(summary.validity, console)
     _sentences(summary, console)
     _conditions(summary.conditions, console)
     shown = (
@@ -56,12 +62,14 @@ def _not_judged(summary: Summary, console: Console) -> None:
             absent.setdefault(part.reason, []).append(name)
     for reason, names in absent.items():
         console.print(Text(f"no {', '.join(names)}: {reason}", style="dim"))
-    if summary.validity.state is None:
-        console.print(Text(f"validity: {'; '.join(summary.validity.reasons)}", style="dim"))
-    else:
-        console.print(
-            Text(f"validity: {summary.validity.state}" + "".join(f" – {r}" for r in summary.validity.reasons))
-        )
+
+
+def _validity(validity: Validity, console: Console) -> None:
+    """Before any number: is this a measurement of the server? Each reason names its own weight."""
+    style, meaning = _VALIDITY[validity.state]
+    console.print(Text(f"This measurement is {validity.state}{meaning}", style=style))
+    for reason in validity.reasons:
+        console.print(Text(f"   {reason}", style=style))
 
 
 def _conditions(conditions: Mapping[str, Any], console: Console) -> None:

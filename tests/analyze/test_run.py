@@ -157,23 +157,24 @@ def test_acceptance_stands_under_what_it_depends_on(run) -> None:
 
 
 def test_self_check(run) -> None:
-    """The client's own lag, load and losses stand beside its numbers; nothing is judged yet."""
+    """C21, C23: the client's own lag, load and losses stand beside its numbers."""
     run.segment(executor="arrival_rate", concurrency=None, load_end=2.0, end=4.0)
     run.account(scheduled=4, sent=3, dropped=1, late=2, capped_in_flight=1)
     run.request([(0.1, 1), (0.2, 1), (0.2, 1), (0.3, 1)], arrivals=[0, 1, 1, 2], sent=0.502, due=0.5)
-    run.request(CHUNKS, sent=1.001, due=1.0)
+    run.request(CHUNKS, sent=1.001, due=1.0, wait_s=0.02, connect_s=0.001)
     run.request(CHUNKS, sent=2.5, due=1.5)
+    run.scrape(2.5)
     run.second(0.5, lag_max_s=0.004, cpu_share=0.5)
     run.second(1.5, lag_max_s=0.002, cpu_share=0.7)
     run.second(9.0, lag_max_s=9.0, cpu_share=9.0)
     found = run.summary().validity
-    assert (found.state, found.reasons) == (
-        None, ["not judged yet: the limits of a valid measurement are not set in this version"],
-    )  # fmt: skip
     values = {name: number.value for name, number in found.client.items()}
     assert values == {
+        "loop_lag_p50_s": approx(0.0001),
         "loop_lag_p99_s": None,
         "loop_lag_max_s": approx(0.004),
+        "loop_stall_share": approx(0.006 / 1.5),
+        "cpu_share_mean": approx((0.5 * 0.5 + 1.0 * 0.7) / 1.5),
         "cpu_share_max": approx(0.7),
         "send_lag_p50_s": approx(0.002),
         "send_lag_p99_s": None,
@@ -185,9 +186,15 @@ def test_self_check(run) -> None:
         "unsent_share": 0.0,
         "capped_in_flight_share": approx(1 / 4),
         "capped_rate_share": 0.0,
+        "connect_p99_s": None,
+        "wait_share": approx(0.02 / (0.02 + 0.3 + 0.18 + 0.18)),
+        "scrape_overlap_share": approx(1 / 3),
         "coalesced_share": approx(1 / 10),
         "missing_stamps_share": 0.0,
+        "user_stamps_share": None,
         "client_fault_share": 0.0,
+        "success_share": 1.0,
+        "clock_step_s": None,
     }
     assert found.client["loop_lag_p99_s"].reason == "needs at least 100 samples, there are 2"
 

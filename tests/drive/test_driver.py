@@ -7,6 +7,7 @@ import gc
 import random
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -64,8 +65,8 @@ async def test_max_in_flight(
     play: Any, http: Any, driver: Make, segments: Any, sink: Any, soon: Soon, when_full: str
 ) -> None:
     """E7, E8: arrivals that meet the cap are dropped or wait, counted either way; the cap holds at the server."""
-    server = await play(http.answer(tokens=2, gap_s=0.1))
-    result = await driver(server.url).run(segments.open([0, 5, 10, 15, 20, 400], 2, when_full), soon())
+    server = await play(http.answer(tokens=2, gap_s=0.6))
+    result = await driver(server.url).run(segments.open([0, 5, 10, 15, 20, 2500], 2, when_full), soon())
     check_books(result, sink)
     assert max(got.live for got in server.got) == 2
     books = result.accounting
@@ -77,7 +78,7 @@ async def test_max_in_flight(
         assert books.late >= 3
         waited = {a.seq: a.wait_ns for a in sink.attempts}
         assert waited[0] == 0
-        assert waited[2] > 50 * MS
+        assert waited[2] > 300 * MS
     assert max(a.concurrency for a in sink.attempts) == 2
 
 
@@ -129,12 +130,12 @@ async def test_closed_loop_by_time(play: Any, http: Any, driver: Make, segments:
     """Slots begin and stop as planned; a request begun in time may end later; due is when the slot was free."""
     server = await play(http.answer(tokens=2, gap_s=0.03))
     start = soon()
-    result = await driver(server.url).run(segments.closed([0, 100], [700, 700]), start)
+    result = await driver(server.url).run(segments.closed([0, 100], [1500, 1500]), start)
     check_books(result, sink)
-    assert result.load_end_ns == start + 700 * MS
+    assert result.load_end_ns == start + 1500 * MS
     assert start + 100 * MS <= result.full_ns < result.load_end_ns
     assert all(a.due_ns <= a.sent_ns for a in sink.attempts)
-    assert max(a.due_ns for a in sink.attempts) < start + 700 * MS
+    assert max(a.due_ns for a in sink.attempts) < start + 1500 * MS
     assert min(a.due_ns for a in sink.attempts) == start
 
 
@@ -245,10 +246,11 @@ async def test_refused_target_is_not_hammered(
     free_port: int, driver: Make, segments: Any, sink: Any, soon: Soon
 ) -> None:
     """A dead target ends each request as refused, counted as sent; its slot pauses before the next."""
-    result = await driver(f"http://127.0.0.1:{free_port}").run(segments.closed([0], [350]), soon())
+    result = await driver(f"http://127.0.0.1:{free_port}").run(segments.closed([0], [None], cases=3), soon())
     check_books(result, sink)
-    assert set(sink.outcomes) == {Outcome.REFUSED}
-    assert 1 <= len(sink.attempts) <= 4
+    assert sink.outcomes == {Outcome.REFUSED: 3}
+    due = [a.due_ns for a in sink.attempts]
+    assert all(later - earlier >= 100 * MS for earlier, later in pairwise(due))
     assert sink.attempts[0].sent_ns is None
 
 
@@ -257,7 +259,7 @@ async def test_drain_lets_end_and_then_cuts(
 ) -> None:
     """E16, E19: what is in flight may end within drain_s; the rest is cut and says so, with its tokens."""
     server = await play(lambda n, _got: http.answer(tokens=3, gap_s=0.05) if n == 0 else http.answer(99, gap_s=0.05))
-    result = await driver(server.url, drain_s=0.4).run(segments.open([0, 0]), soon())
+    result = await driver(server.url, drain_s=1.5).run(segments.open([0, 0]), soon())
     check_books(result, sink)
     first, second = sorted(sink.attempts, key=lambda a: len(a.ledger))
     assert first.outcome is Outcome.OK
@@ -295,7 +297,11 @@ async def test_stop_while_waiting_for_the_cap(
     server = await play(http.answer())
     made = driver(server.url, cap=RateCap(0.1))
     running = asyncio.create_task(made.run(segments.closed([0, 0, 0], [None] * 3), soon()))
-    await asyncio.sleep(0.6)
+    for _ in range(200):  # until the first has passed and ended: then all three stand before the cap
+        if sink.attempts:
+            break
+        await asyncio.sleep(0.05)
+    await asyncio.sleep(0.5)
     made.stop("policy")
     result = await asyncio.wait_for(running, 5)
     check_books(result, sink)

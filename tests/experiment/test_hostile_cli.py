@@ -45,7 +45,8 @@ async def test_a_server_that_repeats_our_secrets(
     hostile: Hostile, cli: Cli, scenario: Callable[..., Path], the_run: TheRun, tmp_path: Path
 ) -> None:
     """I1, I2, I4: key, header and query of a metrics page are in no output and no file, though the server's errors
-    repeat them, without their scheme and in URLs too. Its escape sequences do not get through either."""
+    repeat them, without their scheme and in URLs too. Its escape sequences do not get through either. F11: with half
+    of the requests failed the run is invalid, and ends with 98."""
 
     def repeat(number: int, headers: dict[str, str]) -> bytes | None:
         key, tenant = headers["authorization"].split()[1], headers["x-tenant"]
@@ -61,8 +62,11 @@ async def test_a_server_that_repeats_our_secrets(
     }
     file, env = scenario(arm), {"HOSTILE_KEY": KEY}
     done = await cli("run", file, "--out", "runs", env=env)
-    assert done.code == 0, done.said
+    assert done.code == 98, done.said
+    assert "the measurement is invalid: base" in done.err
     path, manifest = the_run()
+    reasons = json.loads((path / "summary.json").read_bytes())["validity"]["reasons"]
+    assert any(reason.startswith("invalid: base: only 50 % of the requests succeeded") for reason in reasons)
     shown = [
         done,
         await cli("report", path),
@@ -70,7 +74,7 @@ async def test_a_server_that_repeats_our_secrets(
         await cli("check", file, env=env),
     ]
     written = everything_in(path)
-    assert [one.code for one in shown] == [0, 0, 0, 0]
+    assert [one.code for one in shown] == [98, 0, 0, 0]
     assert "/metrics?access_token=***" in written
     assert f"/metrics?access_token={QUERY}" in server.paths
     for text in [written, *(one.said for one in shown)]:
@@ -200,7 +204,7 @@ async def test_two_runs_at_once_in_one_folder(
     server = await hostile()
     file = scenario({"url": server.url})
     both = await asyncio.gather(*(cli("run", file, "--out", "runs") for _ in range(2)))
-    assert [one.code for one in both] == [0, 0], both[0].said
+    assert {one.code for one in both} <= {0, 98}, both[0].said  # 98: this machine was too busy to measure
     assert len(list((tmp_path / "runs").iterdir())) == 2
 
 

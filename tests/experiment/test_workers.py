@@ -63,7 +63,7 @@ async def test_the_command_line_takes_a_number_of_workers(
     load = [{"kind": "concurrency", "concurrency": 4, "cases": 30}]
     file = scenario({"url": server.url}, load=load, warmup={"warmup_requests": 4})
     done = await cli("run", file, "--out", "runs", "--workers", "2")
-    assert done.code == 0, done.said
+    assert done.code in (0, 98), done.said  # 98: a busy machine measures nothing well
     path, manifest = the_run()
     assert (manifest["workers"], manifest["state"]) == (2, "finished")
     rows = rows_of(path)
@@ -145,7 +145,8 @@ async def test_a_killed_worker_fails_the_run_at_once_and_its_requests_are_kept(
     assert f"stopping: {why}" in watcher.said
     assert why in (result.path / "anomalies.log").read_text()
     run = open_run(result.path)
-    assert (run.manifest.state, run.manifest.stop_reason) == ("failed", why)
+    assert (run.manifest.state, run.manifest.stop_reason, run.manifest.lost_workers) == ("failed", why, [1])
+    assert result.summary.validity.state == "invalid"
     rows = run.requests.to_pylist()
     assert before <= {(r["phase"], r["seq"]) for r in rows if r["worker"] == 1}
     assert {r["worker"] for r in rows} == {0, 1}
@@ -193,6 +194,9 @@ async def test_workers_do_not_outlive_a_killed_coordinator_and_close_their_recor
     assert not any("torn" in problem for problem in run.problems)
 
 
+OPEN: dict[str, Any] = {"kind": "arrival_rate", "duration_s": 2, "arrivals": "uniform", "max_in_flight": 10_000}
+
+
 def planned(load: dict[str, Any], tokens: int = 50) -> Any:
     lengths = {"input_len": {"kind": "fixed", "value": 20}, "output_len": {"kind": "fixed", "value": tokens}}
     document = {
@@ -210,13 +214,13 @@ def planned(load: dict[str, Any], tokens: int = 50) -> Any:
         ({"kind": "concurrency", "concurrency": 4096, "duration_s": 5}, 50, 16, 4),
         ({"kind": "concurrency", "concurrency": 4096, "duration_s": 5}, 50, 2, 1),
         ({"kind": "concurrency", "concurrency": 4096, "duration_s": 5}, 50, 1, 1),
-        ({"kind": "arrival_rate", "rate_per_s": 900, "duration_s": 2}, 50, 16, 1),
-        ({"kind": "arrival_rate", "rate_per_s": 2500, "duration_s": 2}, 2, 16, 3),
-        ({"kind": "arrival_rate", "rate_per_s": 500, "duration_s": 2}, 350, 16, 4),
+        ({**OPEN, "rate_per_s": 900}, 20, 16, 1),
+        ({**OPEN, "rate_per_s": 2500}, 2, 16, 3),
+        ({**OPEN, "rate_per_s": 500}, 350, 16, 4),
     ],
 )
 def test_one_worker_unless_the_planned_peak_needs_more(
     load: dict[str, Any], tokens: int, cores: int, workers: int
 ) -> None:
-    """docs/cli.md: 1,024 streams, 1,000 requests or 50,000 tokens a second for each; one core is left."""
+    """docs/cli.md: 1,024 streams or 1,000 requests a second for each; one core is left."""
     assert worker_count(planned(load, tokens), cores) == workers

@@ -51,3 +51,17 @@ def test_open_loop_is_what_the_schedule_says(tmp_path: Path) -> None:
     found = estimate(planned(tmp_path, [load]))
     assert (found.requests, found.output_tokens) == (80, 8000)
     assert found.seconds == pytest.approx(2 * (10 + 2.5 + 1))
+
+
+def test_the_peak_of_a_closed_loop(tmp_path: Path) -> None:
+    """C22: 40 slots, answers of 2.5 s with 100 chunks: 16 requests/s, 1,600 chunks/s; arms take turns."""
+    peak = estimate(planned(tmp_path, [{"kind": "concurrency", "concurrency": 40, "cases": 80}])).peak
+    assert (peak.streams, peak.requests_per_s, peak.chunks_per_s) == (40, 16.0, 1600.0)
+
+
+def test_the_peak_of_an_open_loop(tmp_path: Path) -> None:
+    """4 requests/s, each 2.5 s long: 10 at once, unless max_in_flight is less."""
+    load = {"kind": "arrival_rate", "rate_per_s": 4, "arrivals": "uniform", "duration_s": 10}
+    peak = estimate(planned(tmp_path, [load])).peak
+    assert (peak.streams, peak.requests_per_s, peak.chunks_per_s) == (10, 4.0, 400.0)
+    assert estimate(planned(tmp_path, [{**load, "max_in_flight": 3}])).peak.streams == 3

@@ -81,6 +81,7 @@ def test_the_torn_end_of_a_worker_that_died_is_left_out_and_named(open_two: Open
     writer.finish("failed", "worker 1 died (signal 9)", workers=ends(sinks, died=1))
     run = open_run(writer.path)
     assert sorted(run.requests["seq"].to_pylist()) == [0, 1, 2, 3, 4, 5]
+    assert run.manifest.lost_workers == [1]
     assert any("requests-1.arrow: the last batch is torn" in note for note in run.manifest.notes)
     assert not list(writer.path.glob("*.arrow"))
     sinks[1].close()

@@ -34,6 +34,21 @@ def test_failures_come_first_with_their_cause(summary: Summary) -> None:
     assert "latencies are of the others" in text
 
 
+def test_validity_comes_right_after_what_stands_out(summary: Summary) -> None:
+    """F11: before any number, whether it is the server's."""
+    lines = shown(summary, 400).splitlines()
+    at = next(i for i, line in enumerate(lines) if line.startswith("This measurement is "))
+    assert lines[at] == "This measurement is doubtful: read its numbers with these reasons in mind."
+    assert lines[at - 1].startswith("! ")
+    assert [line.strip() for line in lines[at + 1 : at + 1 + len(summary.validity.reasons)]] == summary.validity.reasons
+
+
+@pytest.mark.parametrize(("state", "words"), [("valid", "is valid."), ("invalid", "its numbers are not the server's")])
+def test_the_other_states(summary: Summary, state: str, words: str) -> None:
+    validity = summary.validity.model_copy(update={"state": state, "reasons": []})
+    assert words in shown(summary.model_copy(update={"validity": validity}))
+
+
 def test_every_stage_and_arm_has_its_row_with_n(summary: Summary) -> None:
     text = shown(summary)
     for row in ("c2      baseline    24", "c2      candidate   21", "r6      baseline    15", "r6      candidate   15"):

@@ -42,8 +42,7 @@ class Dialer:
         """A connected socket, its TLS session, and whether the kernel stamps its reads.
 
         Writes into the exchange how long it waited for its turn, and how long it took from there.
-        Raises `httpcore.ConnectTimeout` or `httpcore.ConnectError`, OSError where it is this machine that has no
-        socket left.
+        Raises `httpcore.ConnectTimeout`, or `httpcore.ConnectError` from the error behind it.
         """
         async with self._pacer.turn() as exchange.connect_wait_ns:
             begun_ns = now_ns()
@@ -52,13 +51,10 @@ class Dialer:
                     dialled = await self._dial(origin)
             except TimeoutError as late:
                 raise httpcore.ConnectTimeout(f"no connection within {self._connect_s:g} s") from late
-            except (OSError, ssl.SSLError) as error:
+            except OSError as error:  # ssl.SSLError and socket.gaierror too
                 raise httpcore.ConnectError(str(error)) from error
             exchange.connect_ns = now_ns() - begun_ns
         return dialled
-
-    def close(self) -> None:
-        self._names.close()
 
     async def _dial(self, origin: Origin) -> tuple[socket.socket, Tls | None, bool]:
         sock, stamped = await self._first(await self._addresses(origin), origin.host)
@@ -162,10 +158,6 @@ class Names:
 
     def prefer(self, host: str, family: int) -> None:
         self._preferred[host] = family
-
-    def close(self) -> None:
-        for task in self._asking.values():
-            task.cancel()
 
     async def _ask(self, host: str, port: int) -> list[Address]:
         found = await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)

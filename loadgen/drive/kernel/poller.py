@@ -30,6 +30,7 @@ class Poller:
         self._offset = offset
         self._epoll = select.epoll()
         self._handlers: dict[int, Handler] = {}
+        self._waiting: set[asyncio.Future[None]] = set()
         self._pumped_ns = 0
         loop.add_reader(self._epoll.fileno(), self.pump)
 
@@ -69,12 +70,18 @@ class Poller:
                 future.set_result(None)
 
         self.register(fd, mask, wake)
+        self._waiting.add(future)
         try:
             await future
         finally:
+            self._waiting.discard(future)
             self.unregister(fd)
 
     def close(self) -> None:
-        """When every socket has been unregistered."""
+        """Those who wait get a RuntimeError."""
         self.loop.remove_reader(self._epoll.fileno())
         self._epoll.close()
+        self._handlers.clear()
+        for future in self._waiting:
+            if not future.done():
+                future.set_exception(RuntimeError("the transport was closed"))

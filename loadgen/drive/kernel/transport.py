@@ -36,17 +36,15 @@ class _Wire:
     """What belongs to one event loop: made at the first request."""
 
     def __init__(self, deadlines: Deadlines, context: ssl.SSLContext, offset: WallOffset) -> None:
-        self.loop = asyncio.get_running_loop()
         self.keeper = StampKeeper()
         try:
-            self.poller = Poller(self.loop, offset)
+            self.poller = Poller(asyncio.get_running_loop(), offset)
         except BaseException:
             self.keeper.close()
             raise
         self.dialer = Dialer(self.poller, context, deadlines.connect_ns, self.keeper.kernel)
 
     def close(self) -> None:
-        self.dialer.close()
         self.poller.close()
         self.keeper.close()
 
