@@ -185,6 +185,9 @@ def run(
     out_dir: Out = RUNS,
     set_: Set = [],  # noqa: B006
     shard: Annotated[str | None, typer.Option("--shard", help="I/N: drive share I (from 0) of N of the plan")] = None,
+    transport: Annotated[
+        Literal["plain", "kernel"], typer.Option("--transport", help="stamps in user space, or the kernel's (Linux)")
+    ] = "plain",
     workers: Annotated[
         int | None, typer.Option("--workers", min=1, max=256, help="processes that drive the load; default: as needed")
     ] = None,
@@ -192,7 +195,7 @@ def run(
 ) -> None:
     """Replay a scenario against its arms, record everything, print the report."""
     loaded = load_scenario(scenario, set_, _arms(arm))
-    options = RunOptions(out_dir, tuple(set_), _shard(shard), workers)
+    options = RunOptions(out_dir, tuple(set_), _shard(shard), workers, transport)
     _finish(_watched(lambda progress: run_scenario(loaded, options, progress)), json, judged=True)
 
 

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import ceil
+from typing import Literal
 
-from loadgen.drive import DriveArm, Workers, WorkerSetup, asking_of, drive_limits_of
+import httpx
+
+from loadgen.drive import (
+    Deadlines,
+    DriveArm,
+    Workers,
+    WorkerSetup,
+    asking_of,
+    drive_limits_of,
+    make_kernel_transport,
+    make_transport,
+)
 from loadgen.experiment.preflight import Preflight
 from loadgen.plan import LengthModel, Plan, estimate
 from loadgen.record import RunWriter
@@ -14,6 +26,13 @@ from loadgen.scenario import Limits, Scenario
 #: What one worker is given at most, where there are cores for more. At the estimate's 50 tokens/s a stream, and a
 #: chunk for each, that is about the 50,000 chunks/s that one core of a server sustains.
 STREAMS, REQUESTS_PER_S = 1024, 1000.0
+
+#: How the wire is read: httpx's own reading with stamps in user space, or our own with the kernel's.
+TransportName = Literal["plain", "kernel"]
+TRANSPORTS: Mapping[TransportName, Callable[[Deadlines], httpx.AsyncBaseTransport]] = {
+    "plain": make_transport,
+    "kernel": make_kernel_transport,
+}
 
 
 def worker_count(plan: Plan, cores: int) -> int:
@@ -33,6 +52,7 @@ def make_workers(
     writer: RunWriter,
     *,
     shard: tuple[int, int] | None,
+    transport: TransportName,
     on_ended: Callable[[int, int], None],
     on_lost: Callable[[str], None],
 ) -> Workers:
@@ -50,6 +70,7 @@ def make_workers(
         redact=ready.redact,
         sinks=writer.sinks({segment.number: segment for segment in plan.segments}),
         shard=shard,
+        transport=TRANSPORTS[transport],
     )
     return Workers(
         setup,

@@ -12,6 +12,7 @@ import numpy as np
 
 from loadgen import __version__
 from loadgen.clock import anchor
+from loadgen.experiment.driving import TransportName
 from loadgen.experiment.preflight import Preflight
 from loadgen.plan import LengthModel, Plan
 from loadgen.record import Manifest, new_run_id
@@ -27,6 +28,7 @@ def manifest_of(
     overrides: tuple[str, ...],
     shard: tuple[int, int] | None,
     workers: int,
+    transport: TransportName,
 ) -> Manifest:
     scenario = loaded.scenario
     return Manifest(
@@ -43,18 +45,18 @@ def manifest_of(
         design="sequential: arms take turns stage by stage (ABBA); not interleaved, so no verdict",
         length_model=asdict(lengths),
         arms={name: arm.facts for name, arm in ready.arms.items()},
-        client=client_facts(),
+        client=client_facts(transport),
         anchors=[anchor()],
         notes=list(ready.notes),
     )
 
 
-def client_facts() -> dict[str, Any]:
+def client_facts(transport: TransportName) -> dict[str, Any]:
     """This machine and what drives the load."""
     return {
         "platform": platform.platform(),
         "machine": platform.machine(),
         "python": sys.version.split()[0],
         "numpy": np.__version__,
-        "transport": "httpx, timestamps in user space",
+        "transport": transport,
     }

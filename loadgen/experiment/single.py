@@ -21,7 +21,7 @@ from loadgen.drive import SegmentResult, StopReason, WorkerEnd
 from loadgen.errors import ScenarioError, StorageError
 from loadgen.experiment.ceiling import cpu_count
 from loadgen.experiment.context import check_context
-from loadgen.experiment.driving import make_workers, worker_count
+from loadgen.experiment.driving import TransportName, make_workers, worker_count
 from loadgen.experiment.lengths import measure_lengths
 from loadgen.experiment.manifest import manifest_of
 from loadgen.experiment.preflight import Preflight, preflight
@@ -57,12 +57,13 @@ class Progress(Protocol):
 @dataclass(frozen=True)
 class RunOptions:
     """How to run, apart from what to run. `shard` (i, n): take that share of every segment. `workers`: processes
-    that drive it; None = as many as the plan needs (`worker_count`)."""
+    that drive it; None = as many as the plan needs (`worker_count`). `transport`: how the wire is read."""
 
     out: Path
     overrides: tuple[str, ...] = ()
     shard: tuple[int, int] | None = None
     workers: int | None = None
+    transport: TransportName = "plain"
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,14 @@ async def run_scenario(loaded: LoadedScenario, options: RunOptions, progress: Pr
     lengths = await measure_lengths(loaded, ready)
     workers = options.workers or worker_count(plan, cpu_count())
     manifest = manifest_of(
-        loaded, plan, lengths, ready, overrides=options.overrides, shard=options.shard, workers=workers
+        loaded,
+        plan,
+        lengths,
+        ready,
+        overrides=options.overrides,
+        shard=options.shard,
+        workers=workers,
+        transport=options.transport,
     )
     writer = RunWriter(options.out, manifest, ready.redact)
     run = _Run(loaded, plan, limits, lengths, ready, writer, progress, options)
@@ -176,7 +184,7 @@ class _Run:
         self.ends: list[WorkerEnd] = []
         self.workers = make_workers(
             writer.manifest.workers, self.scenario, plan, lengths, ready, limits, writer,
-            shard=options.shard, on_ended=progress.ended, on_lost=self._lost,
+            shard=options.shard, transport=options.transport, on_ended=progress.ended, on_lost=self._lost,
         )  # fmt: skip
         self.waiting: dict[str, deque[float]] = {name: deque(maxlen=WAITING_KEPT) for name in ready.arms}
         self.scraper = Scraper(
@@ -291,11 +299,14 @@ class _Run:
                 self._stop(decision.reason or "stopped by control", "policy")
 
     def _stop(self, reason: str, why: StopReason) -> None:
-        if self.stop_reason is None:
+        """Control may find the same reason again and again: only the user's second stop cuts what is in flight."""
+        first = self.stop_reason is None
+        if first:
             self.stop_reason = reason
             self.progress.say(f"stopping: {reason}")
             self.writer.anomaly(f"run stopped: {reason}")
-        self.workers.stop(why)
+        if first or why == "user_stop":
+            self.workers.stop(why)
 
     def _lost(self, reason: str) -> None:
         """A worker is no more: the others stop, too, since the load is not what was asked for any longer."""

@@ -121,7 +121,13 @@ CONTRACT: tuple[Column, ...] = (
     Column("error_class", _TEXT, "", "kind of failure; of an aborted request: drain, user_stop or policy", "ok"),
     Column("error_status", _INT, "", "HTTP status, or the status in the error", "ok, or no status"),
     Column("error_message", _TEXT, "", "the server's or the client's words, redacted", "ok, or no message"),
-    Column("timestamp_source", _TEXT, "", "where arrival stamps come from: user or kernel", "never"),
+    Column(
+        "timestamp_source",
+        _TEXT,
+        "",
+        "where arrival stamps come from: user, kernel, or kernel_partial (some reads had none)",
+        "never",
+    ),
     Column(
         "coalesced_chunks", _INT, "count", "chunks that came with another and have no time of their own", "not streamed"
     ),
