@@ -1,5 +1,7 @@
-"""Draw the terminal report of a run as an SVG picture: report_picture.py RUN OUT.svg"""
+"""Draw the first part of a run's terminal report as an SVG picture: report_picture.py RUN OUT.svg [LINES]"""
 
+import io
+import re
 import sys
 from pathlib import Path
 
@@ -9,7 +11,22 @@ from loadgen.analyze import analyze
 from loadgen.record import open_run
 from loadgen.report import render_terminal
 
+WIDTH = 132
+#: Heights in the drawing of rich: a line, and what stands above the first one.
+LINE, HEAD = 24.4, 60.0
+
 run, picture = Path(sys.argv[1]), Path(sys.argv[2])
-console = Console(record=True, width=118, highlight=False, file=open("/dev/null", "w"))  # noqa: SIM115
+lines = int(sys.argv[3]) if len(sys.argv) > 3 else 60
+console = Console(record=True, width=WIDTH, highlight=False, file=io.StringIO(), force_terminal=True)
 render_terminal(analyze(open_run(run)), console)
-picture.write_text(console.export_svg(title=f"specload report {run.name}"))
+svg = console.export_svg(title="specload report")
+# no font is fetched from anywhere: the reader's own monospace will do
+svg = re.sub(r"@font-face \{.*?\}", "", svg, flags=re.DOTALL)
+svg = re.sub(r"<!--.*?-->", "", svg, flags=re.DOTALL).replace("Fira Code", "DejaVu Sans Mono, Menlo, Consolas")
+svg = re.sub(
+    r'viewBox="0 0 (\S+) (\S+)"',
+    lambda m: f'viewBox="0 0 {m[1]} {min(float(m[2]), HEAD + LINE * lines):g}"',
+    svg,
+    count=1,
+)
+picture.write_text(svg)

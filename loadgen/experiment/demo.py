@@ -40,7 +40,9 @@ async def demo_rehearsal(out: Path, progress: Progress) -> RunResult:
                 urls[arm] = await servers.enter_async_context(rehearsal_server(config))
             except ServeError as error:
                 raise TargetUnusable(f"the rehearsal engine of the arm {arm} did not start: {error}") from None
-        return await run_scenario(load_scenario(REHEARSAL_SCENARIO, arms=urls), RunOptions(out), progress)
+        return await run_scenario(
+            load_scenario(REHEARSAL_SCENARIO, arms=urls), RunOptions(out, transport="kernel"), progress
+        )
 
 
 async def demo_vllm(out: Path, progress: Progress) -> RunResult:
@@ -58,4 +60,6 @@ async def demo_vllm(out: Path, progress: Progress) -> RunResult:
                     urls[arm] = (await servers.enter_async_context(launched(launch))).url
                 except LaunchError as error:
                     raise TargetUnusable(str(error)) from None
-            return await run_scenario(load_scenario(VLLM_SCENARIO, arms=urls), RunOptions(out), progress)
+            return await run_scenario(
+                load_scenario(VLLM_SCENARIO, arms=urls), RunOptions(out, transport="kernel"), progress
+            )
