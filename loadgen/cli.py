@@ -334,9 +334,9 @@ def _finish(result: RunResult, json: bool, *, judged: bool) -> None:
         out.print(f"records: {result.path} · again: specload report {result.path}", markup=False, soft_wrap=True)
     if result.state == "interrupted":
         raise typer.Exit(Exit.INTERRUPTED)
-    if result.state == "failed":
+    if result.state in ("failed", "inconclusive"):
         _complain(f"the run was ended early: {result.reason}")
-        raise typer.Exit(Exit.INTERNAL)
+        raise typer.Exit(Exit.INCONCLUSIVE if result.state == "inconclusive" else Exit.INTERNAL)
     if empty := _without_success(result.summary):
         _complain(f"no request of {', '.join(empty)} succeeded: why is in {result.path / 'anomalies.log'}")
         raise typer.Exit(Exit.INTERNAL)

@@ -212,6 +212,8 @@ def test_check_warns_of_a_plan_beyond_this_client(tmp_path: Path, monkeypatch: p
         ("finished", "invalid", False, None),
         ("interrupted", "invalid", True, 130),
         ("failed", "invalid", True, 1),
+        ("inconclusive", "invalid", True, 98),
+        ("inconclusive", "invalid", False, 98),
     ],
 )
 def test_an_invalid_run_is_inconclusive(state: str, validity: str, judged: bool, code: int | None) -> None:

@@ -211,7 +211,7 @@ def test_a_wall_clock_that_was_set(run) -> None:
     assert analyze(data).validity.state == "valid"
 
 
-@pytest.mark.parametrize("state", ["interrupted", "failed", "killed", "running"])
+@pytest.mark.parametrize("state", ["interrupted", "inconclusive", "failed", "killed", "running"])
 def test_a_run_that_is_not_whole_is_doubtful(run, state: str) -> None:
     healthy(run)
     run.state = state
