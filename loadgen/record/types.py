@@ -75,7 +75,7 @@ class Manifest(BaseModel):
     specload_version: str
     started: str
     finished: str | None = None
-    #: running, finished, interrupted, inconclusive (a worker died), failed; on disk of a dead process "running" = killed
+    #: running, finished, interrupted, inconclusive (a worker died), failed; "running" of a dead process means killed
     state: str = "running"
     stop_reason: str | None = None
     scenario: dict[str, Any]
