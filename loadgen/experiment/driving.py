@@ -39,7 +39,12 @@ def worker_count(plan: Plan, cores: int) -> int:
     """One worker, unless the planned peak clearly needs more; one core is left to the coordinator and the scraper."""
     peak = estimate(plan).peak
     needed = ceil(max(peak.streams / STREAMS, peak.requests_per_s / REQUESTS_PER_S))
-    return max(1, min(needed, cores - 1))
+    return max(1, min(needed, most_workers(cores)))
+
+
+def most_workers(cores: int) -> int:
+    """What a run takes at most unless it is told otherwise."""
+    return max(1, cores - 1)
 
 
 def make_workers(
