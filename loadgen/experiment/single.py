@@ -190,7 +190,7 @@ class _Run:
         self.waiting: dict[str, deque[float]] = {name: deque(maxlen=WAITING_KEPT) for name in ready.arms}
         self.scraper = Scraper(
             [
-                ScrapeArm(a.name, a.adapter.name, a.model, a.targets[0].metrics_urls, a.targets[0].headers)
+                ScrapeArm(a.name, a.adapter.name, a.model, a.targets[0].metrics_urls, a.targets[0].headers, a.reach)
                 for a in ready.arms.values()
             ],
             interval_s=self._scrape_interval(),
