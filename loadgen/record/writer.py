@@ -29,6 +29,7 @@ from loadgen.record.files import (
     ArrowFile,
     SharedLog,
     hold_lock,
+    record_batch,
     replace_file,
     storage_error,
 )
@@ -201,7 +202,7 @@ class RunWriter:
         for name, lines in texts.items():
             self._texts[name].write("".join(lines).encode())
         if scrapes := take(self._scrapes):
-            self._scrape_file.write([scrape_row(scrape) for scrape in scrapes])
+            self._scrape_file.write(record_batch([scrape_row(scrape) for scrape in scrapes], SCRAPES))
 
     def _guarded(self, work: Callable[[], None]) -> None:
         """The first failure is remembered."""
