@@ -5,8 +5,9 @@
 Per row: attempts of so many chunks go to a worker's sink, as many as make `--total` chunks (at least 2000 and at
 most 8000 requests), the run is closed and compacted. (a) is the CPU of the thread that calls the sink, (b) all
 other CPU until the sink is closed (columns, IPC, write), (c) the CPU of compaction to Parquet. The least of
-`--repeats` runs. Pending memory is what the ledgers of attempts hold that wait to be written. `--long`: growth of
-the resident set between the first tenth of so many chunks of the last size, and the end of the sink's work."""
+`--repeats` runs. Pending memory is what the ledgers of attempts hold that wait to be written. `--long`, first: how
+far the resident set grows while so many chunks are written, in attempts of the last size and after as many for
+warm-up, and how far in all when they have been compacted."""
 
 from __future__ import annotations
 
@@ -130,23 +131,26 @@ def resident_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
 
-def growth(root: Path, chunks: int, total: int) -> tuple[float, float]:
-    """MB of the resident set after the first tenth, and its greatest growth from there to the end."""
+def growth(root: Path, chunks: int, total: int) -> str:
+    """Growth of the resident set over `total` chunks, after as many; of a fresh process."""
     writer = open_writer(root, "long")
     records = writer.sinks({0: PHASE})(0)
-    after_warmup = most = 0
-    requests = total // chunks
+    warm = most = 0
+    requests = 2 * total // chunks
     for begin in range(0, requests, BURST):
         for i in range(begin, min(begin + BURST, requests)):
             records.attempt(make_attempt(i, chunks))
         records.flush()
-        now = resident_bytes()
-        if begin <= requests // 10:
-            after_warmup = most = max(after_warmup, now)
-        most = max(most, now)
+        most = max(most, resident_bytes())
+        if begin <= requests // 2:
+            warm = most
     records.close()
     writer.finish("finished", workers=[WorkerEnd(0, None, None, 0)])
-    return after_warmup / 1e6, (most - after_warmup) / 1e6
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return (
+        f"{total} chunks after {total}: {warm / 1e6:.1f} MB resident, {(most - warm) / 1e6:+.1f} MB while written, "
+        f"{(peak - warm) / 1e6:+.1f} MB with compaction"
+    )
 
 
 def row(root: Path, chunks: int, total: int, repeats: int) -> None:
@@ -169,17 +173,20 @@ def main() -> None:
     parser.add_argument("--chunks", default="1,4,64,256")
     parser.add_argument("--total", type=int, default=200_000)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--long", type=int, default=1_000_000)
+    parser.add_argument("--long", type=int, default=3_000_000)
     asked = parser.parse_args()
     sizes = [int(size) for size in asked.chunks.split(",")]
-    print("                 |        us CPU per request         |         us CPU per chunk          | bytes per chunk")
-    print("chunks requests  | (a) sink (b)write (c)parq  total | (a) sink (b)write (c)parq  total | pending  Parquet")
     with tempfile.TemporaryDirectory() as folder:
+        if asked.long:
+            print(growth(Path(folder), sizes[-1], asked.long), flush=True)
+        print(
+            "                 |        us CPU per request         |         us CPU per chunk          | bytes per chunk"
+        )
+        print(
+            "chunks requests  | (a) sink (b)write (c)parq  total | (a) sink (b)write (c)parq  total | pending  Parquet"
+        )
         for chunks in sizes:
             row(Path(folder), chunks, asked.total, asked.repeats)
-        if asked.long:
-            warm, grown = growth(Path(folder), sizes[-1], asked.long)
-            print(f"{asked.long} chunks: {warm:.1f} MB resident after a tenth, {grown:+.1f} MB at most from there")
 
 
 if __name__ == "__main__":

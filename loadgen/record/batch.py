@@ -106,7 +106,7 @@ class RequestBatches:
         values = self._values(attempts, derived)
         pause()
         ledgers = [attempt.ledger if attempt.stream else None for attempt in attempts]
-        columns = ledger_columns(ledgers, values["sent_ns"])
+        columns = ledger_columns(ledgers, [attempt.sent_ns for attempt in attempts])
         pause()
         faults: dict[int, dict[str, str]] = {}
         for name, column in values.items():

@@ -16,7 +16,6 @@ from loadgen.record.derive import NS_PER_S
 LEDGER_COLUMNS = ("chunk_times_s", "chunk_tokens", "arrival_no", "chunk_bytes", "coalesced_chunks")
 
 
-
 def ledger_columns(ledgers: Sequence[Ledger | None], sent_ns: Sequence[int | None]) -> dict[str, pa.Array[Any]]:
     """`LEDGER_COLUMNS`, a row a ledger. Null where it is None (not streamed); `chunk_times_s`, seconds from
     `sent_ns`, also where that is."""

@@ -26,7 +26,7 @@ FLUSH_INTERVAL_S = 0.5
 #: Bounds of one batch, and a pause between the pieces of work on it: the dispatching loop shares the
 #: interpreter lock with this thread, and its stamps must not wait for a whole batch.
 BATCH_ROWS = 128
-BATCH_CHUNKS = 16_384
+BATCH_CHUNKS = 32_768
 YIELD_S = 1e-5
 
 
