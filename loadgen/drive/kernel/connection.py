@@ -77,6 +77,7 @@ class Connection:
         self._on_closed = on_closed
         self._job: Job | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_ns = 0
         self._progress_ns = 0
         self._mask = _IN
         self._deaf = False  # the peer takes no more of the request; it may still have answered
@@ -108,6 +109,9 @@ class Connection:
     def close(self) -> None:
         if self.open:
             self.open = False
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
             self._poller.unregister(self._socket.fileno())
             self._socket.close()
             self._on_closed(self)
@@ -219,17 +223,24 @@ class Connection:
     # ---------------------------------------------------------------- the end
 
     def _arm(self, job: Job) -> None:
+        """A timer that fires too early, one of an earlier job, finds nothing and is set anew: that is rare, and
+        setting one for each job is not cheap."""
         due_ns = job.total_ns
         if self._byte_idle_ns is not None:
             idle_ns = self._progress_ns + self._byte_idle_ns
             due_ns = idle_ns if due_ns is None else min(due_ns, idle_ns)
-        if due_ns is not None:
-            delay_s = max(_TIMER_S, (due_ns - now_ns()) / 1e9)
-            self._timer = self._poller.loop.call_later(delay_s, self._look)
+        if due_ns is None or (self._timer is not None and self._timer_ns <= due_ns):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_ns = due_ns
+        self._timer = self._poller.loop.call_later(max(_TIMER_S, (due_ns - now_ns()) / 1e9), self._look)
 
     def _look(self) -> None:
         """A deadline may have passed. What the kernel has got in time counts, though the loop was late."""
         self._timer = None
+        if self._job is None:
+            return
         self._guard(self._read)
         job = self._job
         if job is None:
@@ -261,6 +272,3 @@ class Connection:
     def _settle(self, job: Job) -> None:
         job.peer_closed = job.answer.closed
         job.answer.close()
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
