@@ -12,7 +12,7 @@ import httpx
 from loadgen.drive.asking import Asking, DriveLimits
 from loadgen.drive.cap import RateCap
 from loadgen.drive.dispatcher import ClosedRun, open_loop
-from loadgen.drive.health import quiet_gc, watch_loop
+from loadgen.drive.health import quiet_gc, steps_of, watch_loop
 from loadgen.drive.ledger import Redact
 from loadgen.drive.recorder import Recorder, Tally
 from loadgen.drive.request import DriveArm, Prepared, RequestBuilder
@@ -91,7 +91,7 @@ class Driver:
             self._arm.adapter, self._redact, self._asking.keep_text, self._sink, self.tally, self._on_fault
         )
         run = self._run = self._begin(segment, start_ns, transport, recorder, nonce)
-        beside = [asyncio.create_task(work) for work in self._beside(run, recorder)]
+        beside = [asyncio.create_task(work) for work in self._beside(run, recorder, transport)]
         try:
             with quiet_gc():
                 result = await self._drive(run)
@@ -150,10 +150,12 @@ class Driver:
             await closed.finish()
         return run.result(full_ns, load_end_ns)
 
-    def _beside(self, run: SegmentRun, recorder: Recorder) -> Iterator[Coroutine[Any, Any, None]]:
+    def _beside(
+        self, run: SegmentRun, recorder: Recorder, transport: httpx.AsyncBaseTransport
+    ) -> Iterator[Coroutine[Any, Any, None]]:
         yield recorder.work()
         yield run.prepared.fill()
-        yield watch_loop(run, self._worker, self._sink, self._on_fault)
+        yield watch_loop(run, self._worker, self._sink, self._on_fault, steps_of(transport))
         deadlines = self._limits.deadlines
         if deadlines.token_idle_ns is not None:
             yield Watchdog(run.flights, self._arm.adapter, deadlines.token_idle_ns, deadlines.byte_idle_ns).watch()
