@@ -50,7 +50,8 @@ _OWN = _Fields(
     "arm", "seq", "request_id", "worker", "segment", "stream", "input_len", "input_len_source", "cached_tokens",
     "output_len", "output_len_source", "unattributed_tokens", "reasoning_len", "max_tokens", "concurrency", "due_ns",
     "sent_ns", "headers_ns", "first_byte_ns", "first_token_ns", "first_answer_ns", "last_token_ns", "end_ns",
-    "timestamp_source", "outcome", "error_class", "error_status", "finish_reason", "terminal", "warnings",
+    "timestamp_source", "missing_stamps", "outcome", "error_class", "error_status", "finish_reason", "terminal",
+    "warnings",
 )  # fmt: skip
 _CASE = _Fields(
     "phase", "case_id", "task_type", "stage_index", "task_index", "shared_prefix", "input_len_requested",
@@ -135,6 +136,7 @@ class RequestBatches:
             "sampling": [_json(sampling) for sampling in samplings],
             "wait_s": [attempt.wait_ns / NS_PER_S for attempt in attempts],
             "connect_s": [None if a.connect_ns is None else a.connect_ns / NS_PER_S for a in attempts],
+            "connect_wait_s": [None if a.connect_wait_ns is None else a.connect_wait_ns / NS_PER_S for a in attempts],
             "error_message": [a.error_message and redact(a.error_message) for a in attempts],
             "spec_source": [None if spec is None else "per_request" for spec in specs],
             **_OWN.of(attempts),

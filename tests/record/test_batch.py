@@ -124,6 +124,8 @@ ODD = st.fixed_dictionaries(
         "unattributed_tokens": ints(-5, 5),
         "reasoning_len": ints(),
         "connect_ns": ints(),
+        "connect_wait_ns": ints(),
+        "missing_stamps": ints(),
         "wait_ns": ints(),
         "text": TEXT,
         "prompt": TEXT,
@@ -165,6 +167,7 @@ def plain_row(attempt: Attempt, keep_text: bool) -> dict[str, Any]:
     row |= {
         "run_id": "r", "replica": REDACT(attempt.replica), "case_index": case.index, "wait_s": attempt.wait_ns / 1e9,
         "connect_s": None if attempt.connect_ns is None else attempt.connect_ns / 1e9,
+        "connect_wait_s": None if attempt.connect_wait_ns is None else attempt.connect_wait_ns / 1e9,
         "draft_time_s": timings.draft_s, "verify_time_s": timings.verify_s, "server_queue_s": timings.queue_s,
         "server_prefill_s": timings.prefill_s, "server_decode_s": timings.decode_s,
         "error_message": None if attempt.error_message is None else REDACT(attempt.error_message),
