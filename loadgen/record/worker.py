@@ -130,7 +130,11 @@ class WorkerRecords:
             self._health_file.write(record_batch([asdict(health) for health in healths], HEALTH))
 
     def _write_batch(self, attempts: list[Attempt]) -> None:
-        lines = [line for attempt in attempts for line in self._log.lines(attempt)]
+        lines: list[str] = []
+        for attempt in attempts:
+            if told := self._log.lines(attempt):
+                lines += told
+                self._pause()
         if lines:
             self._text.write("".join(lines).encode())
         self._requests.write(self._batches.batch(attempts, self._pause))
