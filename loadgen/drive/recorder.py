@@ -137,6 +137,7 @@ class Recorder:
         for _ in reader.steps():
             await asyncio.sleep(0)
         attempt = reader.attempt()
+        flight.exchange.body.clear()
         self._tally.note_ended(attempt)
         self._sink.attempt(attempt)
         await asyncio.sleep(0)
