@@ -57,6 +57,7 @@ class Driver:
         self.cap = cap
         self._transport = transport
         self._run: SegmentRun | None = None
+        self._prepared: Prepared | None = None
         self._stopped: StopReason | None = None
         self._fault: Exception | None = None
 
@@ -71,9 +72,14 @@ class Driver:
         """Of the segment that is being driven, so far."""
         return None if self._run is None else self._run.accounting
 
+    async def prepare(self, segment: Segment, nonce: str | None = None) -> None:
+        """Make the segment's first requests before its time zero is fixed. `run` of the same segment takes them."""
+        prepared = self._prepared = Prepared(self._cases(segment), self._builder(segment, nonce))
+        await prepared.make_ready()
+
     async def run(self, segment: Segment, start_ns: int, nonce: str | None = None) -> SegmentResult:
         """Drive `segment` with its time zero at `start_ns` (CLOCK_MONOTONIC). `nonce` begins the cache salts of
-        its requests; drivers of parts of one segment share it.
+        its requests; drivers of parts of one segment share it; a prepared segment has had it.
 
         Setting up takes up to some tenths of a second: arrivals due before it is done are sent late, and
         counted. Returns when every request has ended and is with the sink. Raises what the sink raised
@@ -113,13 +119,14 @@ class Driver:
         recorder: Recorder,
         nonce: str | None,
     ) -> SegmentRun:
+        prepared, self._prepared = self._prepared, None
         run = SegmentRun(
             segment,
             start_ns,
             self._arm.name,
             self._worker,
             transport,
-            Prepared(self._cases(segment), self._builder(segment, nonce)),
+            prepared or Prepared(self._cases(segment), self._builder(segment, nonce)),
             self.cap,
             self.tally,
             recorder.add,

@@ -267,6 +267,7 @@ class _Worker:
         part = self._setup.part(segment, self._setup.worker)
         driver.lengths = asked.lengths
         self._share_cap(asked.rate_per_s)
+        await driver.prepare(part, asked.nonce)
         with quiet_gc():
             self._send(Poised(segment.number))
             start_ns = await self._begins[segment.number]
