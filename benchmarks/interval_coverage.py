@@ -74,11 +74,6 @@ def shares(n: int, resamples: int) -> Iterator[str]:
     for blocks, requests, share, c in (
         (20, 50, 0.02, 50), (20, 50, 0.2, 20), (40, 100, 0.02, 50), (40, 100, 0.005, 100),
     ):  # fmt: skip
-        (20, 50, 0.02, 50),
-        (20, 50, 0.2, 20),
-        (40, 100, 0.02, 50),
-        (40, 100, 0.005, 100),
-    ):
         load = Load(blocks, requests, 0.0)
         found = checks.share_coverage(load, share, c, n, resamples)
         yield found.row("error share", sample_of(load), f"Beta per block, mean {share:g}, concentration {c:g}")
