@@ -146,7 +146,7 @@ def engine(n: int, resamples: int) -> Iterator[str]:
     runs = 20
     yield f"### Rehearsal engine: draft model against off, {runs} runs of 20 blocks of 16 requests at each level\n"
     yield rehearsal.HEADER
-    for concurrency in (1, 4, 16):
+    for concurrency in (4, 16):
         yield rehearsal.recover(concurrency, runs).row()
 
 

@@ -41,8 +41,9 @@ def by_block(values: Floats, block: Ints, least: float = -math.inf) -> tuple[Flo
 
 def draw_weights(blocks: int, resamples: int, seed: int) -> Ints:
     """(resamples, blocks): how often each block is in each resample of `blocks` blocks with replacement."""
-    rng = np.random.default_rng(seed)
-    return rng.multinomial(blocks, np.full(blocks, 1 / blocks), size=resamples)
+    drawn = np.random.default_rng(seed).integers(0, blocks, (resamples, blocks))
+    drawn += np.arange(resamples)[:, None] * blocks
+    return np.bincount(drawn.ravel(), minlength=resamples * blocks).reshape(resamples, blocks)
 
 
 def middle(resampled: Floats, upper: Floats | None = None) -> tuple[float, float]:
@@ -150,7 +151,10 @@ def stretched(ranks: Ints, centre: int, n: int, factor: float, skew: float = 0.0
     """
     own = _logit(ranks, n) - _logit(np.array([centre]), n)
     moved = _logit(np.array([centre]), n) + own * factor / np.where(own > 0, 1 - skew, 1 + skew)
-    return np.asarray(np.rint(n / (1 + np.exp(-moved)) + 0.5), dtype=np.int64)
+    exact = n / (1 + np.exp(-moved)) + 0.5
+    # less than half a sample is left beyond: outside; what rounding alone added is no distance
+    found = np.where(exact > n + 1e-6, n + 1, np.where(exact < 1 - 1e-6, 0, np.rint(exact)))
+    return np.asarray(found, dtype=np.int64)
 
 
 def _logit(ranks: Ints, n: int) -> Floats:

@@ -73,9 +73,9 @@ def test_p99_below_its_minimum_has_a_value_and_no_interval(
 
 
 def test_a_tail_that_is_too_thin_has_no_upper_limit() -> None:
-    """All of the slowest requests stand in one block: whether such a block comes once or thrice cannot be told."""
+    """Latency rises all through the run: 460 requests are then worth too few for an upper limit of P99."""
     values, block = run_of(3, 20, 23)
-    values = np.where(block == 7, values * 10, values)
+    values = values * np.exp(block / 10)
     found = quantile_bootstrap(values, block, 0.99, seed=1)
     assert found.value is not None
     assert found.low is not None
@@ -148,7 +148,7 @@ def test_wrong_input_is_refused() -> None:
 
 
 @given(seed=SEEDS, q=QUANTILES, n=st.integers(1, 400), blocks=st.integers(1, 30))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_ranks_of_resamples_are_those_of_copied_blocks(seed: int, q: float, n: int, blocks: int) -> None:
     rng = np.random.default_rng(seed)
     values, block = rng.integers(0, 50, n).astype(np.float64), rng.integers(0, blocks, n)
@@ -161,7 +161,7 @@ def test_ranks_of_resamples_are_those_of_copied_blocks(seed: int, q: float, n: i
 
 
 @given(seed=SEEDS, q=QUANTILES)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_interval_holds_the_value_and_follows_order_and_scale(seed: int, q: float) -> None:
     values, block = run_of(seed)
     found = quantile_bootstrap(values, block, q, seed=2, resamples=199)
@@ -180,7 +180,7 @@ def test_interval_holds_the_value_and_follows_order_and_scale(seed: int, q: floa
 
 
 @given(seed=SEEDS)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_quantiles_and_their_limits_are_monotone(seed: int) -> None:
     """F2: P50 <= P90 <= P95 <= maximum; a higher level is never narrower."""
     values, block = run_of(seed)
@@ -198,7 +198,7 @@ def test_quantiles_and_their_limits_are_monotone(seed: int) -> None:
 
 
 @given(seed=SEEDS, factor=st.sampled_from([0.25, 0.5, 2.0, 4.0]))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_ratio_scales_with_the_candidate(seed: int, factor: float) -> None:
     values, block = run_of(seed)
     other, _ = run_of(seed + 1)
@@ -224,4 +224,14 @@ def test_correlated_blocks_widen_the_interval() -> None:
 
 def test_stretch_is_the_t_quantile_over_the_normal_one() -> None:
     assert stretch(20, 0.95) == pytest.approx(2.093024054408263 / 1.959963984540054 * math.sqrt(20 / 19))
-    assert stretched(np.array([90, 95, 96]), 95, 1.5).tolist() == [87, 95, 97]
+
+
+def test_stretched_ranks() -> None:
+    ranks = np.array([400, 500, 600])
+    assert stretched(ranks, 500, 1000, 1.0).tolist() == [400, 500, 600]
+    assert stretched(ranks, 500, 1000, 2.0).tolist() == [308, 500, 692]
+    wider_above = stretched(ranks, 500, 1000, 2.0, skew=0.2)
+    assert wider_above[0] > 308
+    assert wider_above[2] > 692
+    # the last sample, stretched: beyond the sample
+    assert stretched(np.array([1000]), 990, 1000, 1.5).tolist() == [1001]
