@@ -1,5 +1,6 @@
 """What exactly happens and when: seeded, pure, the same on any machine."""
 
+from loadgen.plan.answer import ASSUMED, AnswerTime
 from loadgen.plan.calibration import ESTIMATE, correct_lengths, fit_lengths, probe_texts
 from loadgen.plan.estimate import Estimate, Peak, estimate
 from loadgen.plan.render import Rendered, render
@@ -9,19 +10,24 @@ from loadgen.plan.types import (
     NEVER,
     Case,
     ClosedLoop,
+    Design,
     Executor,
     LengthModel,
     OpenLoop,
     PhaseName,
     PlanTotals,
     Segment,
+    StageBlocks,
 )
 
 __all__ = [
+    "ASSUMED",
     "ESTIMATE",
     "NEVER",
+    "AnswerTime",
     "Case",
     "ClosedLoop",
+    "Design",
     "Estimate",
     "Executor",
     "LengthModel",
@@ -32,6 +38,7 @@ __all__ = [
     "PlanTotals",
     "Rendered",
     "Segment",
+    "StageBlocks",
     "build_plan",
     "correct_lengths",
     "estimate",
