@@ -1,6 +1,7 @@
 """What exactly happens and when: seeded, pure, the same on any machine."""
 
 from loadgen.plan.answer import ASSUMED, AnswerTime
+from loadgen.plan.budget import Fitted, fit_budget
 from loadgen.plan.calibration import ESTIMATE, correct_lengths, fit_lengths, probe_texts
 from loadgen.plan.estimate import Estimate, Peak, estimate
 from loadgen.plan.render import Rendered, render
@@ -30,6 +31,7 @@ __all__ = [
     "Design",
     "Estimate",
     "Executor",
+    "Fitted",
     "LengthModel",
     "OpenLoop",
     "Peak",
@@ -42,6 +44,7 @@ __all__ = [
     "build_plan",
     "correct_lengths",
     "estimate",
+    "fit_budget",
     "fit_lengths",
     "probe_texts",
     "render",

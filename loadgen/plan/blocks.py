@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from math import ceil
 
 import numpy as np
@@ -66,7 +67,7 @@ def _parts(load: ClosedLoop, duration_ns: int | None, blocks: int) -> tuple[Bloc
             replace(load, start_ns=start_ns, stop_ns=stop_ns, first_index=load.first_index + a, cases=b - a),
             duration_ns // blocks if duration_ns is not None else None,
         )
-        for a, b in zip(ends, ends[1:], strict=False)
+        for a, b in pairwise(ends)
     )
 
 
@@ -93,8 +94,8 @@ def block_count(stage: StagePlan, repeats: int, asked: int | None, mean_tokens: 
 def arm_orders(arms: Sequence[str], blocks: int, *key: int | str) -> list[tuple[str, ...]]:
     """Who goes first in each block, second, …: random, and balanced.
 
-    Every len(arms) blocks in a row are the rotations of one random order, in random order: in them
-    each arm stands in each place once. So over all blocks no arm is in any place more than once more often than another.
+    Every len(arms) blocks in a row are the rotations of one random order, in random order: in them each arm
+    stands in each place once. So over all blocks no arm is in any place more than once more often than another.
     """
     orders: list[tuple[str, ...]] = []
     for number in range(ceil(blocks / len(arms))):

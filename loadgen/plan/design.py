@@ -192,12 +192,12 @@ def _marks(scenario: Scenario, stages: Sequence[CutStage]) -> Iterator[str]:
             yield f"{stage.plan.name} has {n} blocks over all repeats; intervals of quantiles need {ENOUGH_BLOCKS}"
         load = stage.plan.load
         if stage.plan.paired and isinstance(load, ClosedLoop) and stage.plan.duration_ns is not None:
-            yield f"{stage.plan.name} has a time limit: a block that meets it before its cases is not the same in all arms"
+            yield f"{stage.plan.name} has a time limit: a block that meets it holds fewer cases than in another arm"
 
 
 def _parallel_marks(scenario: Scenario) -> Iterator[str]:
     comparison = scenario.comparison
-    hosts = [url for arm in scenario.arms.values() for url in (arm.urls or [arm.url])]
+    hosts = [url for arm in scenario.arms.values() for url in (arm.urls or [arm.url or ""])]
     if len(set(hosts)) < len(hosts):
         yield "parallel: arms share an address, so each was measured under the other's load"
     if comparison.swap:

@@ -56,13 +56,10 @@ def estimate(plan: Plan, answer: AnswerTime = ASSUMED) -> Estimate:
 
 def _means(plan: Plan) -> dict[Part, float]:
     """Mean output length asked for, of the first cases of every stage and phase."""
-    counts: dict[Part, int] = defaultdict(int)
-    for segment in plan.segments:
-        count = requests_of(segment.load)
-        counts[segment.stage_index, segment.phase] += _LOOKED_AT if count is None else count
     means: dict[Part, float] = {}
-    for (stage, phase), count in counts.items():
-        looked = range(min(_LOOKED_AT, count))
+    for stage, phase in dict.fromkeys((s.stage_index, s.phase) for s in plan.segments):
+        count = plan.requests(stage, phase)
+        looked = range(_LOOKED_AT if count is None else min(_LOOKED_AT, count))
         lengths = [plan.case(stage, phase, i).output_len_requested for i in looked]
         means[stage, phase] = sum(lengths) / len(lengths) if lengths else 0.0
     return means

@@ -34,7 +34,8 @@ class Plan:
 
     `hash`: sha256 over every array, the cases of one pass (all that are planned, the first 4096 of a part
     that ends by time alone) and the parts of the scenario that decide requests; not over where the arms are.
-    `design`: how the arms share the time. `reused`: requests among those cases, of one arm and repeat, whose own prompt an earlier one has asked.
+    `design`: how the arms share the time. `reused`: requests among those cases, of one arm and repeat, whose own
+    prompt an earlier one has asked.
     Plans are compared by `hash`.
     """
 
@@ -53,6 +54,14 @@ class Plan:
         if index < 0 or stage_index < 0:
             raise ValueError(f"no case {index} of stage {stage_index}")
         return self._table.case(stage_index, phase, index)
+
+    def requests(self, stage_index: int, phase: PhaseName) -> int | None:
+        """Requests of one arm and repeat, or of one window of warm-up; None where they depend on the server."""
+        if phase == "measure":
+            counts = self.design.stages[stage_index].requests
+            return None if None in counts else sum(count or 0 for count in counts)
+        windows = (s for s in self.segments if s.stage_index == stage_index and s.phase == "warmup")
+        return next((requests_of(s.load) for s in windows), 0)
 
     def own_prompt(self, case: Case) -> OwnPrompt | None:
         """The user's prompt that a case asks; None where it is generated."""

@@ -71,10 +71,7 @@ def _of_unpaired(scenario: Scenario) -> Iterator[tuple[Loc, str]]:
     for i, name in enumerate(scenario.comparison.unpaired):
         if name not in timed:
             names = ", ".join(timed) or "none"
-            yield (
-                ("comparison", "unpaired", i),
-                f'"{name}" is no concurrency stage that ends by time (these do: {names})',
-            )
+            yield ("comparison", "unpaired", i), f'"{name}" is no concurrency stage that ends by time (there: {names})'
 
 
 def _of_stage(i: int, stage: Stage, comparison: Comparison) -> Iterator[tuple[Loc, str]]:
