@@ -194,7 +194,10 @@ async def test_one_node_is_shared_by_restarts(drive: Drive, tmp_path: Path) -> N
     turns = ["candidate", "baseline", "candidate", "baseline"]
     assert hooks == [(action, arm) for arm in turns for action in ("start", "stop")]
     assert all(hook["failed"] is None and hook["took_s"] > 0 for hook in run.manifest.comparison["hooks"])
-    assert {arm: facts.speculation for arm, facts in run.manifest.arms.items()} == {"baseline": False, "candidate": True}
+    assert {arm: facts.speculation for arm, facts in run.manifest.arms.items()} == {
+        "baseline": False,
+        "candidate": True,
+    }
     with socket.socket() as probe:
         assert probe.connect_ex(("127.0.0.1", port)) != 0, "the last server is gone"
     logs = {log.name: log.read_text() for log in (Path(run.path) / "servers").iterdir()}
@@ -232,8 +235,9 @@ async def test_arms_exchange_their_nodes(drive: Drive) -> None:
     assert halves == [False, False, True, True]
     drafts = {
         arm: sum(
-            window(run.scrapes, arm, run.manifest.arms[arm].model, p.started_ns, p.ended_ns or 0, p.segment)
-            .deltas.get("drafts", 0.0)
+            window(run.scrapes, arm, run.manifest.arms[arm].model, p.started_ns, p.ended_ns or 0, p.segment).deltas.get(
+                "drafts", 0.0
+            )
             for p in run.phases
             if p.arm == arm and p.swapped
         )

@@ -44,7 +44,8 @@ def test_every_column_of_one_request(write_run: Callable[..., Path], attempt: Ma
     spec = SpecStats(3, 5, 8, 4, (1, 1, 0, 0, 1), (4, 1, 0), (4, 1, 3))
     one = attempt(
         spec=spec, timings=ServerTimings(0.1, 0.2, 0.3, 0.04, 0.05), cached_tokens=7, wait_ns=MS, connect_ns=2 * MS,
-        unattributed_tokens=0, warnings=("usage_missing",), absent={"reasoning_len": "no reasoning"},
+        connect_wait_ns=3 * MS, missing_stamps=1, unattributed_tokens=0, warnings=("usage_missing",),
+        absent={"reasoning_len": "no reasoning"},
     )  # fmt: skip
     run = open_run(write_run([one], [running(1.1, 5.0), running(1.2, 6.0), running(1.9, 99.0)]))
     [row] = run.requests.to_pylist()
@@ -70,7 +71,8 @@ def test_every_column_of_one_request(write_run: Callable[..., Path], attempt: Ma
         "executor": "concurrency", "chunk_unit": "step", "task_index": 0, "case_index": 0, "shared_prefix": False,
         "input_len_source": "usage", "reasoning_len": None, "first_tokens": 4, "first_tokens_assumed": False,
         "unattributed_tokens": 0, "ttft_answer_s": 0.1, "total_time_from_due_s": 0.262, "wait_s": 0.001,
-        "connect_s": 0.002, "terminal": "both", "per_step_accepted": [4, 1, 0], "per_step_drafted": [4, 1, 3],
+        "connect_wait_s": 0.003, "connect_s": 0.002, "missing_stamps": 1, "terminal": "both",
+        "per_step_accepted": [4, 1, 0], "per_step_drafted": [4, 1, 3],
         "arrival_no": [0, 1, 2, 3, 4], "chunk_bytes": [10, 20, 30, 40, 50], "warnings": ["usage_missing"],
         "prompt": None, "text": None,
     }  # fmt: skip
@@ -86,7 +88,7 @@ def test_a_finished_run_is_parquet_and_complete(
 ) -> None:
     writer = whole(tmp_path, manifest())
     writer.phase(phase())
-    health = LoopHealth(S, 0, 0.001, 0.002, 0.5, 3, 0.004, 10**10)
+    health = LoopHealth(S, 0, 0.001, 0.002, 0.5, 3, 0.004, 10**10, 0.25)
     writer.health(health)
     for i in range(3):
         writer.attempt(attempt(index=i))
