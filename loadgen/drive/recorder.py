@@ -142,6 +142,7 @@ class Recorder:
         for _ in reader.steps():
             await self._pause()
         attempt = reader.attempt()
+        flight.exchange.body.clear()
         self._tally.note_ended(attempt)
         self._sink.attempt(attempt)
         await self._pause()

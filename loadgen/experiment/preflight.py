@@ -12,7 +12,7 @@ from pydantic import SecretStr
 
 from loadgen.errors import TargetUnusable
 from loadgen.record import ArmFacts
-from loadgen.redact import Redactor
+from loadgen.redact import Redactor, names_of
 from loadgen.scenario import Arm, Reach, Scenario, SecretSource, reach_of, read_secret
 from server_adapters import adapter_named
 from server_adapters.base import Adapter, Capabilities, Target, TargetError
@@ -205,7 +205,7 @@ def _facts(
         absent["batch_size"] = "no metrics page"
     return ArmFacts(
         replicas=[redact(t.url) for t in targets],
-        metrics_sources=[redact(u) for u in targets[0].metrics_urls],
+        metrics_sources=list(names_of(targets[0].metrics_urls, redact).values()),
         adapter=adapter.name,
         chunk_unit=adapter.chunk_unit,
         model=model,

@@ -18,7 +18,7 @@ from pydantic import SecretStr
 from loadgen.clock import now_ns
 from loadgen.observe.types import Edge, Scrape, ScrapeArm, Scraped
 from loadgen.processes import ignore_signals
-from loadgen.redact import Redactor
+from loadgen.redact import Redactor, names_of
 from server_adapters.base import CollectionError, MetricsPage
 
 READY = "ready"
@@ -123,7 +123,7 @@ async def scrape_page(
         status, reason = Scraped.NOT_METRICS, f"unreadable: {type(error).__name__}: {error}"
     return Scrape(
         arm=arm.name,
-        source=redact(url),
+        source=names_of(arm.metrics_urls, redact)[url],
         asked_ns=asked_ns,
         answered_ns=answered_ns or now_ns(),
         status=status,
