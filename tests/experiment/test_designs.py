@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -124,7 +125,8 @@ def each_case_once(run: RunData, cases: dict[str, int]) -> None:
 
 
 async def test_interleaved_blocks_with_exact_counters(urls: dict[str, str], drive: Drive) -> None:
-    """H20, P6: the order of the plan; every block's counters are its own tokens, though arms and blocks alternate."""
+    """H20, H12: the order of the plan; every block's counters are its own tokens, though arms and blocks alternate, and
+    no repeat finds another's prompts in a cache."""
     rate = {"kind": "arrival_rate", "rate_per_s": 12, "arrivals": "uniform", "duration_s": 2}
     closed = {"kind": "concurrency", "concurrency": 2, "cases": 9}
     run = await drive({n: {"url": u} for n, u in urls.items()}, workers=2, load=[closed, rate])
@@ -148,6 +150,7 @@ async def test_interleaved_blocks_with_exact_counters(urls: dict[str, str], driv
         model = run.manifest.arms[phase.arm].model
         counted = window(run.scrapes, phase.arm, model, phase.started_ns, phase.ended_ns, phase.segment)
         assert counted.deltas["generation_tokens"] == tokens[phase.segment]
+        assert counted.deltas["prefix_cache_queries"] > 0 == counted.deltas["prefix_cache_hits"], "H12: all cold"
     assert [(w["settled"], len(w["windows"])) for w in design["warmups"]] == [(None, 1)] * 4
 
 
@@ -261,14 +264,20 @@ async def test_a_start_that_fails_says_so_with_its_log(tmp_path: Path) -> None:
     assert not list((tmp_path / "runs").iterdir())
 
 
-async def test_an_interrupt_stops_what_was_started(tmp_path: Path, cli: Callable[..., Awaitable[Any]]) -> None:
+async def test_an_interrupt_stops_what_was_started(tmp_path: Path) -> None:
     """Ctrl-C while a server starts: 130, and its process is gone."""
     (port,) = free_ports(1)
     pid_file = tmp_path / "pid"
-    start = f"echo $$ > {pid_file}; exec sleep 300"
+    start = f"echo $$ > {pid_file}.part; mv {pid_file}.part {pid_file}; exec sleep 300"
     file = write(tmp_path, {"baseline": {"url": f"http://127.0.0.1:{port}", "start": start, "stop_timeout_s": 5}})
-    done = await cli("run", file, when="starting the server of baseline", signals=(signal.SIGINT,))
-    assert done.code == 130
+    run = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "loadgen", "run", str(file), cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}
+    )
+    while not pid_file.exists():
+        assert run.returncode is None
+        await asyncio.sleep(0.05)
+    run.send_signal(signal.SIGINT)
+    assert await run.wait() == 130
     with pytest.raises(ProcessLookupError):
         os.kill(int(pid_file.read_text()), 0)
 

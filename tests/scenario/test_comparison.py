@@ -49,11 +49,11 @@ def test_the_baseline(build: Build) -> None:
         ),
         (
             {**TWO, "comparison.blocks": 3},
-            "load.0.cases: must be at least 24 (comparison.blocks 3 × 2 × concurrency 4): shorter blocks have no steady "
-            "part (got 20)",
+            "load.0.cases: must be at least 24 (comparison.blocks 3 × 2 × concurrency 4): shorter blocks have no "
+            "steady part (got 20)",
         ),
         ({**TWO, "comparison.swap": True}, "comparison.swap: belongs to design: parallel with two arms or more"),
-        ({**TWO, "comparison.aa_run": "runs/a"}, "comparison.aa_run: belongs to design: parallel with two arms or more"),
+        ({**TWO, "comparison.aa_run": "a"}, "comparison.aa_run: belongs to design: parallel with two arms or more"),
         (
             {"arms": {"a": {"url": "http://h:1"}, "b": {"urls": ["http://h:2", "http://h:3"]}},
              "comparison": {"design": "parallel", "swap": True}},
@@ -65,7 +65,10 @@ def test_the_baseline(build: Build) -> None:
             "arms.baseline.start: is missing: design: restart starts and stops every arm by its commands",
         ),
         ({"arms.baseline.start": []}, "arms.baseline.start: must not be empty (at least 1) (got a list)"),
-        ({"arms.baseline.start": 7}, "arms.baseline.start: must be text (in quotes, where it looks like a number) (got 7)"),
+        (
+            {"arms.baseline.start": 7},
+            "arms.baseline.start: must be text (in quotes, where it looks like a number) (got 7)",
+        ),
         ({"warmup.agree_within": 5}, "warmup.agree_within: must be at most 1 (got 5)"),
     ],
 )  # fmt: skip
