@@ -77,6 +77,13 @@ def test_then_blocks_then_repeats() -> None:
         fit_budget(scenario, 9, QUICK)
 
 
+def test_warm_up_does_not_eat_the_time() -> None:
+    """Six windows where there is time, three (which can agree) where there is little."""
+    scenario = loaded([closed(4000)], warmup={})
+    assert fit_budget(scenario, 1e6, QUICK).loaded.scenario.warmup.windows == 6
+    assert fit_budget(scenario, 1000, QUICK).loaded.scenario.warmup.windows == 3
+
+
 def test_restarts_take_time_too() -> None:
     """Five repeats of two arms are six starts; where each takes a minute, fewer repeats fit."""
     scenario = loaded([closed(400)], comparison={"design": "restart"})
