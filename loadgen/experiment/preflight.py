@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,13 +45,20 @@ class Preflight:
     notes: tuple[str, ...]
 
 
-async def preflight(scenario: Scenario) -> Preflight:
-    """Probe every replica of every arm. Raises TargetUnusable with every problem found, one a line."""
+def redactor_of(scenario: Scenario) -> Redactor:
+    """Masks the secrets of all arms. Raises ScenarioError where one cannot be read."""
     secrets = [s for arm in scenario.arms.values() for s in _headers(arm).values()]
-    reaches = {name: reach_of(name, arm) for name, arm in scenario.arms.items()}
-    redact = Redactor([*secrets, *(r.proxy_auth for r in reaches.values() if r.proxy_auth is not None)])
+    reaches = (reach_of(name, arm) for name, arm in scenario.arms.items())
+    return Redactor([*secrets, *(r.proxy_auth for r in reaches if r.proxy_auth is not None)])
+
+
+async def preflight(scenario: Scenario, only: Collection[str] | None = None) -> Preflight:
+    """Probe every replica of every arm (of those in `only`). Raises TargetUnusable with every problem found, one a
+    line."""
+    redact = redactor_of(scenario)
+    wanted = {name: arm for name, arm in scenario.arms.items() if only is None or name in only}
     found = await asyncio.gather(
-        *(_ready(reaches[name], name, arm, scenario, redact) for name, arm in scenario.arms.items()),
+        *(_ready(reach_of(name, arm), name, arm, scenario, redact) for name, arm in wanted.items()),
         return_exceptions=True,
     )
     problems: list[str] = []

@@ -2,6 +2,7 @@
 
 from loadgen.scenario.arms import Arm, SecretSource
 from loadgen.scenario.base import Environment
+from loadgen.scenario.comparison import ROUNDS, Comparison, DesignName, ends_by_time
 from loadgen.scenario.lengths import Empirical, Fixed, Length, LogNormal, Normal, PairedLengths, Uniform
 from loadgen.scenario.limits import Limits, Safety, limits_of
 from loadgen.scenario.load import LoadedScenario, load_scenario
@@ -15,10 +16,13 @@ from loadgen.scenario.tls import TlsKeys
 from loadgen.scenario.workload import SamplingKeys, SharedPrefix, Task, Workload
 
 __all__ = [
+    "ROUNDS",
     "Arm",
     "ArrivalStage",
+    "Comparison",
     "ConcurrencyStage",
     "DeadlineKeys",
+    "DesignName",
     "Empirical",
     "Environment",
     "Fixed",
@@ -45,6 +49,7 @@ __all__ = [
     "Uniform",
     "Warmup",
     "Workload",
+    "ends_by_time",
     "limits_of",
     "load_scenario",
     "reach_of",
