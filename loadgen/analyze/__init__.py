@@ -1,16 +1,23 @@
 """What it means: every published number, from the run directory alone."""
 
+from loadgen.analyze.environment import differences, environment_diff
+from loadgen.analyze.environment_rules import ENVIRONMENT_KEYS, EXPECTED_KEYS
 from loadgen.analyze.run import analyze
 from loadgen.analyze.summary import (
     Absent,
     AllSent,
     Arm,
+    CacheHits,
     Conditions,
     D,
     Decomposition,
+    Difference,
+    Equality,
     G,
     N,
     NonStream,
+    PromptMismatch,
+    PromptTokens,
     Reconciliation,
     Requests,
     Rollback,
@@ -23,15 +30,22 @@ from loadgen.analyze.summary import (
 )
 
 __all__ = [
+    "ENVIRONMENT_KEYS",
+    "EXPECTED_KEYS",
     "Absent",
     "AllSent",
     "Arm",
+    "CacheHits",
     "Conditions",
     "D",
     "Decomposition",
+    "Difference",
+    "Equality",
     "G",
     "N",
     "NonStream",
+    "PromptMismatch",
+    "PromptTokens",
     "Reconciliation",
     "Requests",
     "Rollback",
@@ -42,4 +56,6 @@ __all__ = [
     "Throughput",
     "Validity",
     "analyze",
+    "differences",
+    "environment_diff",
 ]
