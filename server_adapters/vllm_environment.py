@@ -88,6 +88,8 @@ _SYSTEM = {
     "os": "host.os", "cuda_runtime_version": "gpu.cuda", "hip_runtime_version": "gpu.hip",
     "cudnn_version": "gpu.cudnn", "nvidia_driver_version": "gpu.driver",
 }  # fmt: skip
+#: Their draft model's settings are the target's.
+_WITHOUT_DRAFTER = frozenset({"ngram", "ngram_gpu", "suffix"})
 #: A field that is there and null: the server's own choice, or off.
 NOT_SET = "not set"
 _INFO = "/server_info"
@@ -104,7 +106,7 @@ def select(info: Mapping[str, Any]) -> dict[str, Fact]:
     for section, fields in _CONFIG.items():
         facts |= dict(_picked(_section(config, section), fields, f"{_INFO} {section}"))
     speculative = _section(config, "speculative_config")
-    if speculative.get("model") is not None:
+    if speculative.get("method") not in _WITHOUT_DRAFTER:
         draft = _section(speculative, "draft_model_config")
         facts |= dict(_picked(draft, _DRAFT_MODEL, f"{_INFO} speculative_config.draft_model_config"))
     facts |= dict(_picked(_section(info, "vllm_env"), _ENVIRONMENT, f"{_INFO} vllm_env", null=False))

@@ -16,8 +16,9 @@ Outcome = Literal["may_differ", "declared", "noted", "inconclusive"]
 _ORDER: Mapping[Outcome, int] = {"inconclusive": 0, "declared": 1, "noted": 2, "may_differ": 3}
 _LOAD = ("load.running", "load.waiting")
 _BUFFERING = "network.buffering"
+_SYNTHETIC = ("speculation.synthetic_rates", "speculation.synthetic_length")
 #: Values of these keys are judged by themselves, also where all arms agree.
-_ALONE = frozenset({*_LOAD, _BUFFERING})
+_ALONE = frozenset({*_LOAD, *_SYNTHETIC, _BUFFERING})
 _NOT_SET = (None, "not set")
 
 
@@ -139,7 +140,7 @@ def _alone(side: _Sides) -> Iterator[Difference]:
     if bad := [name for name, value in held.items() if value not in (None, "none")]:
         text = f"streams of {', '.join(bad)} do not come as they are made: something on the way buffers them"
         yield judged(_BUFFERING, held, bad, side.declared, text)
-    for key in ("speculation.synthetic_rates", "speculation.synthetic_length"):
+    for key in _SYNTHETIC:
         values = side.values(key)
         if made := [name for name, value in values.items() if value not in _NOT_SET]:
             text = f"{', '.join(made)} accepts drafts at a set rate: acceptance is no property of the models"
@@ -163,9 +164,8 @@ def _tokenizers(side: _Sides) -> Iterator[Difference]:
     for name, draft in side.values(key).items():
         if draft is not None and target[name] is not None and draft != target[name]:
             text = f"draft and target of {name} have different tokenizers"
-            yield Difference(
-                key="tokenizer.sha256", values={name: target[name], "draft": draft}, rule="noted", text=text
-            )
+            values = {name: draft, f"{name} target": target[name]}
+            yield Difference(key=key, values=values, rule="noted", text=text)
 
 
 def _unseen(side: _Sides, arms: Mapping[str, ArmFacts]) -> Iterator[Difference]:
