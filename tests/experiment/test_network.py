@@ -158,7 +158,8 @@ async def test_background_load_is_seen_and_absence_is_a_reason() -> None:
         }  # fmt: skip
         body = {"prompt": "a", "max_tokens": 4000, "ignore_eos": True, "stream": True}
         async with client.stream("POST", f"{url}/v1/completions", json=body) as response:
-            await anext(response.aiter_raw())
+            pieces = response.aiter_raw()
+            await anext(pieces)
             assert (await background(client, vllm, target))["load.running"].value == 1.0
         unknown = await background(client, vllm, Target(url, (), None, {}))
         assert unknown["load.running"].reason == "the arm has no metrics page"
