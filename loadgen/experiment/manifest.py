@@ -12,7 +12,7 @@ import numpy as np
 
 from loadgen import __version__
 from loadgen.clock import anchor
-from loadgen.experiment.driving import TransportName
+from loadgen.experiment.driving import TransportName, transport_used
 from loadgen.experiment.preflight import Preflight
 from loadgen.plan import LengthModel, Plan
 from loadgen.record import Manifest, new_run_id
@@ -45,7 +45,10 @@ def manifest_of(
         design="sequential: arms take turns stage by stage (ABBA); not interleaved, so no verdict",
         length_model=asdict(lengths),
         arms={name: arm.facts for name, arm in ready.arms.items()},
-        client=client_facts(transport),
+        client={
+            **client_facts(transport),
+            "transports": {name: transport_used(arm.reach, transport) for name, arm in ready.arms.items()},
+        },
         anchors=[anchor()],
         notes=list(ready.notes),
     )

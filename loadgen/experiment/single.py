@@ -68,7 +68,8 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class RunResult:
-    """`state`: finished, interrupted (by the user) or failed (ended by control, with `reason`)."""
+    """`state`: finished, interrupted (by the user), inconclusive (a worker died) or failed (ended by control); all
+    but the first with `reason`."""
 
     path: Path
     summary: Summary
@@ -189,7 +190,7 @@ class _Run:
         self.waiting: dict[str, deque[float]] = {name: deque(maxlen=WAITING_KEPT) for name in ready.arms}
         self.scraper = Scraper(
             [
-                ScrapeArm(a.name, a.adapter.name, a.model, a.targets[0].metrics_urls, a.targets[0].headers)
+                ScrapeArm(a.name, a.adapter.name, a.model, a.targets[0].metrics_urls, a.targets[0].headers, a.reach)
                 for a in ready.arms.values()
             ],
             interval_s=self._scrape_interval(),
@@ -197,6 +198,7 @@ class _Run:
             on_scrape=self._scraped,
         )
         self.stop_reason: str | None = None
+        self.lost: str | None = None
         self.interrupted = asyncio.Event()
 
     def _scrape_interval(self) -> float:
@@ -213,6 +215,8 @@ class _Run:
             self.ends, _ = await asyncio.gather(self.workers.close(), self.scraper.stop())
         if self.interrupted.is_set():
             return "interrupted", self.stop_reason
+        if self.lost is not None:
+            return "inconclusive", self.lost
         return ("failed", self.stop_reason) if self.stop_reason else ("finished", None)
 
     async def _segments(self) -> None:
@@ -310,7 +314,8 @@ class _Run:
 
     def _lost(self, reason: str) -> None:
         """A worker is no more: the others stop, too, since the load is not what was asked for any longer."""
-        self._stop(f"{reason}; the measured requests are kept", "policy")
+        self.lost = self.lost or f"{reason}; the measured requests are kept"
+        self._stop(self.lost, "policy")
 
     def interrupt(self) -> None:
         """First Ctrl-C: send nothing new, let requests in flight drain. Second: cut them now."""

@@ -87,7 +87,8 @@ class Manifest(BaseModel):
     specload_version: str
     started: str
     finished: str | None = None
-    state: str = "running"  # running, finished, interrupted, failed; "running" on disk of a dead process = killed
+    #: running, finished, interrupted, inconclusive (a worker died), failed; "running" of a dead process means killed
+    state: str = "running"
     stop_reason: str | None = None
     scenario: dict[str, Any]
     scenario_path: str | None

@@ -7,9 +7,11 @@ from loadgen.scenario.limits import Limits, Safety, limits_of
 from loadgen.scenario.load import LoadedScenario, load_scenario
 from loadgen.scenario.model import DeadlineKeys, Scenario, Scrape, Slos, Warmup
 from loadgen.scenario.prompts import OwnPrompt, PromptSet
+from loadgen.scenario.reach import Reach, reach_of
 from loadgen.scenario.schema import scenario_schema
 from loadgen.scenario.secrets import read_secret
 from loadgen.scenario.stages import ArrivalStage, ConcurrencyStage, Ramp, Stage
+from loadgen.scenario.tls import TlsKeys
 from loadgen.scenario.workload import SamplingKeys, SharedPrefix, Task, Workload
 
 __all__ = [
@@ -29,6 +31,7 @@ __all__ = [
     "PairedLengths",
     "PromptSet",
     "Ramp",
+    "Reach",
     "Safety",
     "SamplingKeys",
     "Scenario",
@@ -38,11 +41,13 @@ __all__ = [
     "Slos",
     "Stage",
     "Task",
+    "TlsKeys",
     "Uniform",
     "Warmup",
     "Workload",
     "limits_of",
     "load_scenario",
+    "reach_of",
     "read_secret",
     "scenario_schema",
 ]

@@ -119,6 +119,15 @@ async def test_what_differs_is_named(serve: Serve, tmp_path: Path, option: dict[
     assert inconclusive(await looked_at(tmp_path, arms)) == keys
 
 
+async def test_parameters_that_one_arm_refuses_are_named(serve: Serve, tmp_path: Path) -> None:
+    """H10: logit_bias is refused with speculation; each arm's own words are kept."""
+    arms = {"baseline": await serve(), "candidate": await serve(spec="draft:k=4")}
+    extra = {"sampling": {"temperature": 0.8, "extra": {"logit_bias": {"5": 1.0}}}}
+    found = {d.key: d for d in (await check(load_scenario(scenario(tmp_path, arms, **extra)))).environment}
+    assert found["sampling.refused"].rule == "inconclusive"
+    assert "not yet supported with speculative decoding" in found["sampling.refused"].values["candidate"][0]
+
+
 async def test_declared_facts_are_compared_and_marked(serve: Serve, tmp_path: Path) -> None:
     url = await serve()
     arms = {
@@ -205,9 +214,9 @@ async def captured(url: str, told: dict[str, Any], secret: str = "") -> dict[str
         return {key: Fact(value, "told") for key, value in told.items()}
 
     adapter.environment = environment  # type: ignore[method-assign]
-    probed = Probed("a", Arm(url=url), Way(adapter, Target(url, (), None, {}), "m", NOTHING_KNOWN, "chat"), 1)
-    async with httpx.AsyncClient(timeout=0.2, trust_env=False) as client:
-        found = await capture(client, [probed], Redactor([SecretStr(secret)] if secret else []))
+    way = Way(adapter, Target(url, (), None, {}), "m", NOTHING_KNOWN, "chat")
+    probed = Probed("a", Arm(url=url), way, 1, (), lambda: httpx.AsyncClient(timeout=0.2, trust_env=False))
+    found = await capture([probed], Redactor([SecretStr(secret)] if secret else []))
     return found["a"]
 
 
@@ -230,6 +239,7 @@ async def test_a_run_keeps_the_environment_and_names_the_template(serve: Serve, 
     }
     assert {h.share.value for h in summary.equality.cache_hits} == {0.0}
     assert {s.value for s in summary.equality.foreign_share.values()} == {0.0}
+    assert Summary.model_validate_json((path / "summary.json").read_bytes()) == summary
     manifest = open_run(path).manifest
     assert manifest.arms["candidate"].environment["network.buffering"].value == "none"
 
