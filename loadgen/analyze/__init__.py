@@ -1,5 +1,7 @@
 """What it means: every published number, from the run directory alone."""
 
+from loadgen.analyze.environment import differences, environment_diff
+from loadgen.analyze.environment_rules import ENVIRONMENT_KEYS, EXPECTED_KEYS
 from loadgen.analyze.run import analyze
 from loadgen.analyze.statistics import (
     LEVEL,
@@ -25,12 +27,17 @@ from loadgen.analyze.summary import (
     Absent,
     AllSent,
     Arm,
+    CacheHits,
     Conditions,
     D,
     Decomposition,
+    Difference,
+    Equality,
     G,
     N,
     NonStream,
+    PromptMismatch,
+    PromptTokens,
     Reconciliation,
     Requests,
     Rollback,
@@ -46,17 +53,24 @@ __all__ = [
     "LEVEL",
     "MIN_BLOCKS",
     "RESAMPLES",
+    "ENVIRONMENT_KEYS",
+    "EXPECTED_KEYS",
     "Absent",
     "AllSent",
     "Arm",
+    "CacheHits",
     "Conditions",
     "D",
     "Decomposition",
     "Estimate",
+    "Difference",
+    "Equality",
     "G",
     "MannWhitney",
     "N",
     "NonStream",
+    "PromptMismatch",
+    "PromptTokens",
     "Reconciliation",
     "Requests",
     "Rollback",
@@ -80,4 +94,6 @@ __all__ = [
     "quantile_ratio_bootstrap",
     "ratio_of_sums_clustered",
     "share_bootstrap",
+    "differences",
+    "environment_diff",
 ]

@@ -10,6 +10,8 @@ import numpy as np
 from loadgen.analyze import latency
 from loadgen.analyze.conditions import conditions, of_run
 from loadgen.analyze.decompose import ArmData, baseline_of, decompose
+from loadgen.analyze.environment import environment_diff, in_order
+from loadgen.analyze.equality import equality, equality_differences
 from loadgen.analyze.failures import failures_of
 from loadgen.analyze.frames import Frame, frame_of
 from loadgen.analyze.groups import Group, groups_of, overall
@@ -36,6 +38,7 @@ def analyze(run: RunData) -> Summary:
         for data in arms.values()
         for row in reconcile(data.frame, data.windows, data.setting.facts.chunk_unit, data.setting.k)
     ]
+    alike = equality(run, arms, reconciliation)
     return Summary(
         run_id=manifest.run_id,
         finished=manifest.state == "finished",
@@ -43,6 +46,8 @@ def analyze(run: RunData) -> Summary:
         arms=shown,
         decomposition=decompose(arms, baseline_of(manifest.arms), _net_by_stage(shown)),
         reconciliation=reconciliation,
+        environment=in_order([*environment_diff(manifest), *equality_differences(run, alike)]),
+        equality=alike,
         comparison=Absent(reason=LATER),
         findings=Absent(reason=LATER),
         verdict=Absent(reason=LATER),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from loadgen.analyze import Difference, differences
 from loadgen.experiment.before import refuse_beyond
 from loadgen.experiment.budget import fit_time
 from loadgen.experiment.ceiling import Ceiling, beyond, ceiling, cpu_count
@@ -18,7 +19,7 @@ from loadgen.scenario import Limits, LoadedScenario, limits_of
 class CheckReport:
     """`ready` is None where the targets were not looked at. `estimate` rests on an assumption. `loaded`: what is
     planned, fitted into the time budget where there is one. `workers`: processes that a run drives it with.
-    `warnings`: what the plan asks of them beyond their `ceiling`."""
+    `warnings`: what the plan asks of them beyond their `ceiling`. `environment`: in what the arms are not alike."""
 
     loaded: LoadedScenario
     plan: Plan
@@ -29,6 +30,7 @@ class CheckReport:
     workers: int
     ceiling: Ceiling
     warnings: tuple[str, ...]
+    environment: tuple[Difference, ...]
 
 
 async def check(
@@ -52,4 +54,6 @@ async def check(
     guess, able = estimate(plan), ceiling()
     workers = workers or worker_count(plan, cpu_count())
     warnings = tuple(beyond(guess.peak, guess.assumption, able, workers))
-    return CheckReport(loaded, plan, limits, guess, ready, notes, workers, able, warnings)
+    arms = {name: arm.facts for name, arm in ready.arms.items()} if ready else {}
+    unlike = tuple(differences(arms, loaded.scenario.model_dump(mode="json")))
+    return CheckReport(loaded, plan, limits, guess, ready, notes, workers, able, warnings, unlike)

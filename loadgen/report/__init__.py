@@ -1,5 +1,6 @@
 """What people read. The numbers are the summary's; nothing is computed here."""
 
+from loadgen.report.environment import render_environment
 from loadgen.report.format import count, number, percent, ratio, seconds, sparkline
 from loadgen.report.history import render_runs
 from loadgen.report.planned import planned_load, render_plan
@@ -13,6 +14,7 @@ __all__ = [
     "percent",
     "planned_load",
     "ratio",
+    "render_environment",
     "render_plan",
     "render_runs",
     "render_terminal",

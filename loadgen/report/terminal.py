@@ -12,6 +12,7 @@ from loadgen.analyze import Absent, Summary, Validity
 from loadgen.redact import printable
 from loadgen.report import tables
 from loadgen.report.attention import attention
+from loadgen.report.environment import render_environment
 from loadgen.report.format import DASH
 
 FOOTNOTE = (
@@ -33,6 +34,7 @@ def render_terminal(summary: Summary, console: Console) -> None:
     _validity(summary.validity, console)
     _sentences(summary, console)
     _conditions(summary.conditions, console)
+    render_environment(summary.environment, console)
     shown = (
         tables.decomposition(summary.decomposition),
         tables.by_stage(summary),
