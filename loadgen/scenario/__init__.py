@@ -5,17 +5,33 @@ from loadgen.scenario.base import Environment
 from loadgen.scenario.lengths import Empirical, Fixed, Length, LogNormal, Normal, PairedLengths, Uniform
 from loadgen.scenario.limits import Limits, Safety, limits_of
 from loadgen.scenario.load import LoadedScenario, load_scenario
+from loadgen.scenario.metrics import AGGREGATES, LIVE_SELECTORS, METRICS, SELECTORS, Metric
 from loadgen.scenario.model import DeadlineKeys, Scenario, Scrape, Slos, Warmup
 from loadgen.scenario.prompts import OwnPrompt, PromptSet
 from loadgen.scenario.schema import scenario_schema
 from loadgen.scenario.secrets import read_secret
 from loadgen.scenario.stages import ArrivalStage, ConcurrencyStage, Ramp, Stage
+from loadgen.scenario.thresholds import (
+    Condition,
+    Operator,
+    Relative,
+    Threshold,
+    ThresholdError,
+    ThresholdKeys,
+    parse_threshold,
+    read_thresholds,
+)
 from loadgen.scenario.workload import SamplingKeys, SharedPrefix, Task, Workload
 
 __all__ = [
+    "AGGREGATES",
+    "LIVE_SELECTORS",
+    "METRICS",
+    "SELECTORS",
     "Arm",
     "ArrivalStage",
     "ConcurrencyStage",
+    "Condition",
     "DeadlineKeys",
     "Empirical",
     "Environment",
@@ -24,11 +40,14 @@ __all__ = [
     "Limits",
     "LoadedScenario",
     "LogNormal",
+    "Metric",
     "Normal",
+    "Operator",
     "OwnPrompt",
     "PairedLengths",
     "PromptSet",
     "Ramp",
+    "Relative",
     "Safety",
     "SamplingKeys",
     "Scenario",
@@ -38,11 +57,16 @@ __all__ = [
     "Slos",
     "Stage",
     "Task",
+    "Threshold",
+    "ThresholdError",
+    "ThresholdKeys",
     "Uniform",
     "Warmup",
     "Workload",
     "limits_of",
     "load_scenario",
+    "parse_threshold",
     "read_secret",
+    "read_thresholds",
     "scenario_schema",
 ]

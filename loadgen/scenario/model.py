@@ -24,6 +24,8 @@ from loadgen.scenario.base import (
 )
 from loadgen.scenario.limits import Limits, Safety, combine
 from loadgen.scenario.stages import ArrivalStage, ConcurrencyStage, Stage, named
+from loadgen.scenario.threshold_checks import Surroundings, threshold_problems
+from loadgen.scenario.thresholds import Threshold, ThresholdItem, read_thresholds
 from loadgen.scenario.workload import SamplingKeys, Workload
 
 ArmName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,31}$")]
@@ -101,6 +103,19 @@ class Scenario(Model):
     deadlines: DeadlineKeys = Field(DeadlineKeys(), description="limits of one request")
     slos: Slos = Field(Slos(), description="limits a request must meet to count as goodput")
     scrape: Scrape = Field(Scrape(), description="reading the servers' counters")
+    thresholds: list[ThresholdItem] = Field(
+        default_factory=list,
+        description="what decides pass or fail; default: with two arms or more, those of docs/verdict.md",
+    )
+
+    @property
+    def baseline(self) -> str:
+        """The arm that the others are compared with: the one of that name, else the first."""
+        return "baseline" if "baseline" in self.arms else next(iter(self.arms))
+
+    @property
+    def parsed_thresholds(self) -> tuple[Threshold, ...]:
+        return read_thresholds(self.thresholds)
 
     @field_validator("load")
     @classmethod
@@ -121,6 +136,7 @@ class Scenario(Model):
     def _consistent(self) -> Scenario:
         limits = combine(self.environment, self.safety)
         problems = [p for i, stage in enumerate(self.load) for p in _above_caps(i, stage, limits)]
+        problems += threshold_problems(self.thresholds, _surroundings(self))
         refuse(problems + _too_many(self, limits) + _min_tokens(self))
         return self
 
@@ -174,3 +190,17 @@ def _min_tokens(scenario: Scenario) -> list[tuple[Loc, str]]:
             text = f"{least} is above the shortest output ({shortest}) of workload.tasks.{i}: set its low bound"
             problems.append(((*where, "min_tokens"), text))
     return problems
+
+
+def _surroundings(scenario: Scenario) -> Surroundings:
+    loads = [stage.concurrency for stage in scenario.load if isinstance(stage, ConcurrencyStage)]
+    return Surroundings(
+        arms=list(scenario.arms),
+        baseline=scenario.baseline,
+        task_types=list(dict.fromkeys(task.task_type for task in scenario.workload.tasks)),
+        stages=[stage.name for stage in scenario.load],
+        concurrencies=sorted({load for load in loads if isinstance(load, int)}),
+        slos=any(
+            limit is not None for limit in (scenario.slos.ttft_s, scenario.slos.tpot_s, scenario.slos.total_time_s)
+        ),
+    )
