@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from math import ceil
 from typing import Literal
 
 import httpx
 
+from loadgen.control import Sample
 from loadgen.drive import (
     Deadlines,
     DriveArm,
@@ -55,6 +56,8 @@ def make_workers(
     transport: TransportName,
     on_ended: Callable[[int, int], None],
     on_lost: Callable[[str], None],
+    on_samples: Callable[[Sequence[Sample]], None],
+    watched: bool,
 ) -> Workers:
     """The run's workers, not yet started. The caps count the requests of all arms together: they may share hardware."""
     arms = tuple(
@@ -71,6 +74,7 @@ def make_workers(
         sinks=writer.sinks({segment.number: segment for segment in plan.segments}),
         shard=shard,
         transport=TRANSPORTS[transport],
+        watched=watched,
     )
     return Workers(
         setup,
@@ -79,4 +83,5 @@ def make_workers(
         max_requests_per_second=limits.max_requests_per_second,
         on_ended=on_ended,
         on_lost=on_lost,
+        on_samples=on_samples,
     )

@@ -25,6 +25,7 @@ from loadgen.experiment.driving import TransportName, make_workers, worker_count
 from loadgen.experiment.lengths import measure_lengths
 from loadgen.experiment.manifest import manifest_of
 from loadgen.experiment.preflight import Preflight, preflight
+from loadgen.experiment.watching import Watch
 from loadgen.observe import Edge, Idle, Scrape, ScrapeArm, Scraper
 from loadgen.plan import LengthModel, Plan, Segment, build_plan, correct_lengths
 from loadgen.record import PhaseRecord, RunWriter, open_run
@@ -68,7 +69,8 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class RunResult:
-    """`state`: finished, interrupted (by the user) or failed (ended by control, with `reason`)."""
+    """`state`: finished, interrupted (by the user), stopped (by a threshold with abort_on_fail) or failed (ended by
+    control), with `reason`."""
 
     path: Path
     summary: Summary
@@ -182,9 +184,12 @@ class _Run:
         self.writer = writer
         self.progress = progress
         self.ends: list[WorkerEnd] = []
+        self.watch = Watch(self.scenario, plan)
+        self.broke_threshold = False
         self.workers = make_workers(
             writer.manifest.workers, self.scenario, plan, lengths, ready, limits, writer,
             shard=options.shard, transport=options.transport, on_ended=progress.ended, on_lost=self._lost,
+            on_samples=self.watch.take, watched=self.watch.any,
         )  # fmt: skip
         self.waiting: dict[str, deque[float]] = {name: deque(maxlen=WAITING_KEPT) for name in ready.arms}
         self.scraper = Scraper(
@@ -213,6 +218,8 @@ class _Run:
             self.ends, _ = await asyncio.gather(self.workers.close(), self.scraper.stop())
         if self.interrupted.is_set():
             return "interrupted", self.stop_reason
+        if self.broke_threshold:
+            return "stopped", self.stop_reason
         return ("failed", self.stop_reason) if self.stop_reason else ("finished", None)
 
     async def _segments(self) -> None:
@@ -235,6 +242,8 @@ class _Run:
             segment.block, segment.executor, segment.concurrency, segment.rate_per_s, begin_ns, idle_before=idle,
         )  # fmt: skip
         self.writer.phase(record)
+        if segment.phase == "measure":
+            self.watch.began(begin_ns)
         watcher = asyncio.create_task(self._control(segment))
         try:
             result = await self.workers.drive(segment, begin_ns)
@@ -297,6 +306,10 @@ class _Run:
             decision = decide(live, self.limits)
             if decision.action == "abort":
                 self._stop(decision.reason or "stopped by control", "policy")
+            broken = self.watch.decide()
+            if broken.action == "abort" and self.stop_reason is None:
+                self.broke_threshold = True
+                self._stop(broken.reason or "a threshold failed", "policy")
 
     def _stop(self, reason: str, why: StopReason) -> None:
         """Control may find the same reason again and again: only the user's second stop cuts what is in flight."""

@@ -75,7 +75,8 @@ class Manifest(BaseModel):
     specload_version: str
     started: str
     finished: str | None = None
-    state: str = "running"  # running, finished, interrupted, failed; "running" on disk of a dead process = killed
+    #: running, finished, interrupted, stopped (by a threshold), failed; "running" on disk of a dead process = killed
+    state: str = "running"
     stop_reason: str | None = None
     scenario: dict[str, Any]
     scenario_path: str | None

@@ -23,7 +23,7 @@ from loadgen.scenario.base import (
     refuse,
 )
 from loadgen.scenario.limits import Limits, Safety, combine
-from loadgen.scenario.stages import ArrivalStage, ConcurrencyStage, Stage, named
+from loadgen.scenario.stages import ArrivalStage, ConcurrencyStage, Ramp, Stage, named
 from loadgen.scenario.threshold_checks import Surroundings, threshold_problems
 from loadgen.scenario.thresholds import Threshold, ThresholdItem, read_thresholds
 from loadgen.scenario.workload import SamplingKeys, Workload
@@ -193,13 +193,15 @@ def _min_tokens(scenario: Scenario) -> list[tuple[Loc, str]]:
 
 
 def _surroundings(scenario: Scenario) -> Surroundings:
-    loads = [stage.concurrency for stage in scenario.load if isinstance(stage, ConcurrencyStage)]
+    users = [stage.concurrency for stage in scenario.load if isinstance(stage, ConcurrencyStage)]
+    rates = [stage.rate_per_s for stage in scenario.load if isinstance(stage, ArrivalStage)]
     return Surroundings(
         arms=list(scenario.arms),
         baseline=scenario.baseline,
         task_types=list(dict.fromkeys(task.task_type for task in scenario.workload.tasks)),
         stages=[stage.name for stage in scenario.load],
-        concurrencies=sorted({load for load in loads if isinstance(load, int)}),
+        concurrencies=[str(n) for n in sorted({n for n in users if isinstance(n, int)})],
+        rates=[f"{rate:g}" for rate in sorted({rate for rate in rates if not isinstance(rate, Ramp)})],
         slos=any(
             limit is not None for limit in (scenario.slos.ttft_s, scenario.slos.tpot_s, scenario.slos.total_time_s)
         ),

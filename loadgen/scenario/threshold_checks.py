@@ -23,7 +23,8 @@ class Surroundings:
     baseline: str
     task_types: Sequence[str]
     stages: Sequence[str]
-    concurrencies: Sequence[int]
+    concurrencies: Sequence[str]
+    rates: Sequence[str]
     slos: bool
 
 
@@ -41,7 +42,8 @@ def _names(threshold: Threshold, around: Surroundings) -> Iterator[str]:
         "arm": around.arms,
         "task_type": around.task_types,
         "stage": around.stages,
-        "concurrency": [str(n) for n in around.concurrencies],
+        "concurrency": around.concurrencies,
+        "rate_per_s": around.rates,
     }
     for key, value in threshold.where:
         if key in allowed and value not in allowed[key]:
@@ -50,8 +52,8 @@ def _names(threshold: Threshold, around: Surroundings) -> Iterator[str]:
             yield f"{key}:{value} is not in this scenario{guess} allowed: {', '.join(allowed[key]) or 'none'}"
         elif key not in allowed and not _SEGMENT.fullmatch(value):
             yield f"{key}:{value} is no segment of lengths: write it as in reports, like {key}:128-511 or {key}:2048+"
-    if threshold.metric == "goodput_requests_per_s" and not around.slos:
-        yield "goodput_requests_per_s needs slos: without them nothing says which requests are good"
+    if threshold.metric.startswith("goodput_") and not around.slos:
+        yield f"{threshold.metric} needs slos: without them nothing says which requests are good"
 
 
 def _baseline(threshold: Threshold, around: Surroundings) -> Iterator[str]:
