@@ -63,8 +63,8 @@ def test_three_failing_windows_in_a_row_end_the_run(segments: dict[int, Segment]
     decision = live.decide(at + 6)
     assert decision.action == "abort"
     assert decision.reason == (
-        "the threshold ttft_s{arm:candidate}: p(95)<0.5 failed in 3 live windows in a row: 0.8 s (limit 0.5 s, n = 30), "
-        "0.8 s (limit 0.5 s, n = 30), 0.9 s (limit 0.5 s, n = 30)"
+        "the threshold ttft_s{arm:candidate}: p(95)<0.5 failed in 3 live windows in a row: "
+        "0.8 s (limit 0.5 s, n = 30), 0.8 s (limit 0.5 s, n = 30), 0.9 s (limit 0.5 s, n = 30)"
     )
 
 

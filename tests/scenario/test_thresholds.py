@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -56,9 +57,7 @@ TWO_ARMS = {
         ("speedup: value>=1", Threshold("speedup", (), (Condition("value", ">=", 1.0),))),
         (
             "ttft_s{output_segment:512+,concurrency:8}: p( 50 )>1e-3",
-            Threshold(
-                "ttft_s", (("output_segment", "512+"), ("concurrency", "8")), (Condition("p50", ">", 0.001),)
-            ),
+            Threshold("ttft_s", (("output_segment", "512+"), ("concurrency", "8")), (Condition("p50", ">", 0.001),)),
         ),
     ],
 )
@@ -71,7 +70,7 @@ def test_what_is_read(text: str, expected: Threshold) -> None:
     [
         ("", ["is no threshold", "like ttft_s{task_type:code}: p(95)<0.5"]),
         ("ttft_s p(95)<1", ["is no threshold"]),
-        ("ttft: p(95)<1", ["ttft is no metric", "did you mean ttft_s?", "allowed: ttft_s, ttft_from_due_s"]),
+        ("ttft: p(95)<1", ["ttft is no metric", "did you mean ttft_s?", "allowed: ttft_s, ttft_answer_s"]),
         ("ttft_s{arms:x}: p(95)<1", ["arms is no selector", "did you mean arm?", "input_segment"]),
         ("ttft_s{arm}: p(95)<1", ["{arm} is no selector", "{arm:candidate}"]),
         ("ttft_s{}: p(95)<1", ["is no selector"]),
@@ -146,10 +145,8 @@ def test_the_text_of_a_threshold_reads_as_the_same_threshold(threshold: Threshol
 @given(st.text(max_size=60))
 @settings(deadline=None, max_examples=200)
 def test_any_text_is_read_or_refused_with_a_sentence(text: str) -> None:
-    try:
-        parse_threshold(text)
-    except ThresholdError as error:
-        assert str(error)
+    with contextlib.suppress(ThresholdError):
+        assert parse_threshold(text).metric in text
 
 
 def test_in_a_scenario(build: Build) -> None:
