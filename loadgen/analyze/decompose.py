@@ -7,42 +7,21 @@ mean TPOT_baseline / mean TPOT_candidate = E / c, an identity of pooled means: T
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from loadgen.analyze.arms import ArmData
 from loadgen.analyze.conditions import running_mean
-from loadgen.analyze.frames import Frame
 from loadgen.analyze.groups import Group, stage_groups
 from loadgen.analyze.spec_counts import Steps
-from loadgen.analyze.speculation import Setting, decode_steps
+from loadgen.analyze.speculation import decode_steps
 from loadgen.analyze.summary import Decomposition, N
 from loadgen.analyze.values import absent, exact
-from loadgen.analyze.windows import SegmentWindow
-from loadgen.record import ArmFacts
 
 #: Running batches further apart than this are not like for like
 ALIKE = 1.10
 #: Scrapes of the running batch below which nothing is said of it
 LOOKS = 5
-BASELINE = "baseline"
-
-
-@dataclass(frozen=True)
-class ArmData:
-    """What the analysis knows of one arm."""
-
-    frame: Frame
-    windows: tuple[SegmentWindow, ...]
-    setting: Setting
-
-
-def baseline_of(arms: Mapping[str, ArmFacts]) -> str | None:
-    """The arm of that name, else the only one found without speculation, else none."""
-    if BASELINE in arms:
-        return BASELINE
-    off = [name for name, facts in arms.items() if facts.speculation is False]
-    return off[0] if len(off) == 1 else None
 
 
 def decompose(
