@@ -1,6 +1,26 @@
 """What it means: every published number, from the run directory alone."""
 
 from loadgen.analyze.run import analyze
+from loadgen.analyze.statistics import (
+    LEVEL,
+    MIN_BLOCKS,
+    RESAMPLES,
+    Estimate,
+    MannWhitney,
+    blocks_for_precision,
+    bonferroni,
+    coefficient_of_variation,
+    holm,
+    log_ratio_t,
+    mann_whitney,
+    mean_bootstrap,
+    min_requests_for_quantile,
+    power_of_ratio,
+    quantile_bootstrap,
+    quantile_ratio_bootstrap,
+    ratio_of_sums_clustered,
+    share_bootstrap,
+)
 from loadgen.analyze.summary import (
     Absent,
     AllSent,
@@ -23,13 +43,18 @@ from loadgen.analyze.summary import (
 )
 
 __all__ = [
+    "LEVEL",
+    "MIN_BLOCKS",
+    "RESAMPLES",
     "Absent",
     "AllSent",
     "Arm",
     "Conditions",
     "D",
     "Decomposition",
+    "Estimate",
     "G",
+    "MannWhitney",
     "N",
     "NonStream",
     "Reconciliation",
@@ -42,4 +67,17 @@ __all__ = [
     "Throughput",
     "Validity",
     "analyze",
+    "blocks_for_precision",
+    "bonferroni",
+    "coefficient_of_variation",
+    "holm",
+    "log_ratio_t",
+    "mann_whitney",
+    "mean_bootstrap",
+    "min_requests_for_quantile",
+    "power_of_ratio",
+    "quantile_bootstrap",
+    "quantile_ratio_bootstrap",
+    "ratio_of_sums_clustered",
+    "share_bootstrap",
 ]
