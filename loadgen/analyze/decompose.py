@@ -38,7 +38,7 @@ def decompose(
         for group in _stages(data):
             other = base.get(group.windows[0].phase.stage_index)
             if other is not None:
-                found.append(_pair((name, data, group), (baseline, arms[baseline], other), net))
+                found.append(pair_of((name, data, group), (baseline, arms[baseline], other), net))
     return found
 
 
@@ -49,7 +49,7 @@ def _stages(data: ArmData) -> Sequence[Group]:
 Side = tuple[str, ArmData, Group]
 
 
-def _pair(candidate: Side, baseline: Side, net: Mapping[tuple[str, str], N]) -> Decomposition:
+def pair_of(candidate: Side, baseline: Side, net: Mapping[tuple[str, str], N]) -> Decomposition:
     speedup = _speedup(candidate, baseline)
     e = _e_ratio(candidate, baseline)
     c = _cost(e, speedup)

@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 
 from loadgen.analyze import latency
-from loadgen.analyze.arms import ArmData, arm_data, baseline_of
+from loadgen.analyze.arms import ArmData, arm_data
+from loadgen.analyze.comparison import compare
 from loadgen.analyze.conditions import conditions, of_run
 from loadgen.analyze.decompose import decompose
+from loadgen.analyze.estimates import Estimates
 from loadgen.analyze.failures import failures_of
+from loadgen.analyze.findings import Facts, findings_of
 from loadgen.analyze.groups import Group, groups_of, overall
 from loadgen.analyze.reconcile import reconcile
 from loadgen.analyze.speculation import speculation
@@ -21,7 +24,8 @@ from loadgen.analyze.validity import validity
 from loadgen.drive import Accounting, Outcome
 from loadgen.record import RunData
 
-LATER = "not part of this version: arms are shown side by side, without intervals or a verdict"
+LATER = "not judged yet"
+ONE_ARM = "the run has one arm: nothing to compare it with"
 
 
 def analyze(run: RunData) -> Summary:
@@ -35,17 +39,20 @@ def analyze(run: RunData) -> Summary:
         for data in arms.values()
         for row in reconcile(data.frame, data.windows, data.setting.facts.chunk_unit, data.setting.k)
     ]
+    known = of_run(run)
+    estimates = Estimates(run, arms)
+    rows = compare(estimates)
     return Summary(
         run_id=manifest.run_id,
         finished=manifest.state == "finished",
         validity=validity(run, {name: (data.frame, data.windows) for name, data in arms.items()}, reconciliation),
         arms=shown,
-        decomposition=decompose(arms, baseline_of(run), _net_by_stage(shown)),
+        decomposition=decompose(arms, estimates.baseline, _net_by_stage(shown)),
         reconciliation=reconciliation,
-        comparison=Absent(reason=LATER),
-        findings=Absent(reason=LATER),
+        comparison=rows if estimates.baseline is not None else Absent(reason=ONE_ARM),
+        findings=findings_of(Facts(estimates, shown, rows, known)),
         verdict=Absent(reason=LATER),
-        conditions=of_run(run),
+        conditions=known,
     )
 
 
