@@ -1,5 +1,6 @@
 """What people read. The numbers are the summary's; nothing is computed here."""
 
+from loadgen.report.comparison import render_runs_compared
 from loadgen.report.format import count, number, percent, ratio, seconds, sparkline
 from loadgen.report.history import render_runs
 from loadgen.report.planned import planned_load, render_plan
@@ -15,6 +16,7 @@ __all__ = [
     "ratio",
     "render_plan",
     "render_runs",
+    "render_runs_compared",
     "render_terminal",
     "seconds",
     "sparkline",
