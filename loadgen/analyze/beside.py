@@ -20,6 +20,8 @@ from loadgen.analyze.statistics import Estimate, bonferroni, log_ratio_t, mean_b
 from loadgen.analyze.values import CHUNK, CLIENT, COUNTERS, PER_REQUEST
 
 BLOCKS = "blocks"
+#: Share of a block at full load from which its steady window speaks for it
+STEADY = 0.5
 
 
 def unknown(reason: str, n: int = 0, unit: str = BLOCKS, source: str = CLIENT, level: float = 0.95) -> Estimate:
@@ -95,21 +97,32 @@ def ratio_of_blocks(pair: Pair, candidate: Floats, baseline: Floats, level: floa
 
 
 def net_throughput(pair: Pair, level: float) -> Estimate:
-    """Net tokens per second of the steady windows, candidate ÷ baseline."""
-    rates = [_net_rate(side, rows) for side, rows in _both(pair)]
-    return ratio_of_blocks(pair, rates[0], rates[1], level, CHUNK)
+    """Net tokens per second of the blocks, candidate ÷ baseline.
+
+    Of their steady windows; where a block was at full load for less than half its time, in either arm, of whole
+    blocks, which both arms did the same work in."""
+    steady = steady_enough(pair)
+    rates = [_net_rate(side, rows, steady) for side, rows in _both(pair)]
+    note = None if steady else "whole blocks, with ramp and drain: they were at full load for less than half their time"
+    return with_note(ratio_of_blocks(pair, rates[0], rates[1], level, CHUNK), note)
+
+
+def steady_enough(pair: Pair) -> bool:
+    """Every usable block stood at full load for at least `STEADY` of its time, in both arms."""
+    shares = [(side.steady_s / side.whole_s)[pair.blocks] for side in (pair.candidate, pair.baseline)]
+    return all(bool((np.nan_to_num(share) >= STEADY).all()) for share in shares)
 
 
 def _both(pair: Pair) -> tuple[tuple[Side, Ints], tuple[Side, Ints]]:
     return (pair.candidate, pair.rows), (pair.baseline, pair.base_rows)
 
 
-def _net_rate(side: Side, rows: Ints) -> Floats:
+def _net_rate(side: Side, rows: Ints, steady: bool) -> Floats:
     """By block; NaN where a request's output was not counted by anybody."""
     net = rows[side.frame.net[rows]]
-    tokens = side.sums(net, side.flow.steady[net])
+    flow, seconds = (side.flow.steady, side.steady_s) if steady else (side.flow.run, side.whole_s)
     uncounted = np.nan_to_num(side.sums(net, side.flow.uncounted[net].astype(np.float64))) > 0
-    return np.where(uncounted, np.nan, tokens / side.steady_s)
+    return np.where(uncounted, np.nan, side.sums(net, flow[net]) / seconds)
 
 
 def decode_speedup(pair: Pair, level: float) -> Estimate:

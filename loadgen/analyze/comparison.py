@@ -5,10 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 from loadgen.analyze.beside import Pair, unknown
+from loadgen.analyze.columns import Ints
 from loadgen.analyze.comparison_text import sentence
 from loadgen.analyze.conditions import cache_hits
 from loadgen.analyze.decompose import pair_of
@@ -38,6 +40,14 @@ SHOWN: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("server_prefill_s", ("avg",)),
     ("server_decode_s", ("avg",)),
 )
+#: What a row of a length segment shows
+SHOWN_OF_SEGMENTS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("ttft_s", ("p50", "p95")),
+    ("tpot_s", ("p50", "p95")),
+    ("total_time_s", ("p50", "p95", "p99")),
+    ("error_share", ("value",)),
+    ("output_len", ("avg",)),
+)
 #: Metrics that some runs cannot have; without a value in either arm they are left out of the row
 _OPTIONAL = ("non_stream_total_time_s", "goodput_requests_per_s")
 #: Numbers that may be 0, or whose ratio says little: they have a difference
@@ -64,6 +74,10 @@ class Cut:
             "output_segment": self.output_segment,
         }
         return {name: value for name, value in parts.items() if value is not None}
+
+    @property
+    def shown(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        return SHOWN if self.input_segment is None and self.output_segment is None else SHOWN_OF_SEGMENTS
 
     @property
     def breakdown(self) -> tuple[str, ...]:
@@ -135,7 +149,7 @@ def _row(estimates: Estimates, cut: Cut, family: int) -> ComparisonRow | None:
         acceptance_rate=shown(estimates.estimate(Query("acceptance_rate", "value", where))),
         rollback_rate=_rollback(pair, groups[0]), cache_hit_share=_cache(pair, groups),
         repeat_variation=_variation(pair, speedup.kind) if pair.whole else {},
-        metrics=list(_metrics(estimates, where, baseline)), verdict_word=word, family=family, sentence="",
+        metrics=list(_metrics(estimates, where, baseline, cut.shown)), verdict_word=word, family=family, sentence="",
     )  # fmt: skip
     return row.model_copy(update={"sentence": sentence(row)})
 
@@ -159,7 +173,7 @@ def _relative(estimates: Estimates, name: str, where: Where) -> Interval:
     return shown(estimates.estimate(Query(name, "value", where)))
 
 
-def _word(speedup: Estimate) -> str:
+def _word(speedup: Estimate) -> Literal["faster", "slower", "no difference shown", "not enough data"]:
     if speedup.value is None or speedup.low is None or speedup.high is None:
         return "not enough data"
     return "faster" if speedup.low > 1 else "slower" if speedup.high < 1 else "no difference shown"
@@ -174,8 +188,10 @@ def shown(found: Estimate) -> Interval:
     )  # fmt: skip
 
 
-def _metrics(estimates: Estimates, where: Where, baseline: str) -> Iterator[Metric]:
-    for name, aggregates in SHOWN:
+def _metrics(
+    estimates: Estimates, where: Where, baseline: str, wanted: tuple[tuple[str, tuple[str, ...]], ...]
+) -> Iterator[Metric]:
+    for name, aggregates in wanted:
         for aggregate in aggregates:
             metric = _metric(estimates, where, baseline, name, aggregate)
             if name not in _OPTIONAL or metric.candidate.value is not None or metric.baseline.value is not None:
@@ -187,13 +203,12 @@ def _metric(estimates: Estimates, where: Where, baseline: str, name: str, aggreg
     spec = METRICS[name]
     mine, theirs = (estimates.estimate(Query(name, aggregate, w)) for w in (where, base_where))
     ratio = estimates.estimate(Query(name, aggregate, where, "ratio"))
-    difference = unknown("not made for this number: see the ratio", unit=ratio.unit)
-    if name in _BY_DIFFERENCE:
-        difference = estimates.estimate(Query(name, aggregate, where, "difference"))
+    difference = estimates.estimate(Query(name, aggregate, where, "difference")) if name in _BY_DIFFERENCE else None
     reason = next((e.reason for e in (mine, theirs) if e.value is None), None)
     return Metric(
         name=name, aggregate=aggregate, unit=spec.unit, lower_is_better=spec.lower_is_better,
-        baseline=shown(theirs), candidate=shown(mine), ratio=shown(ratio), difference=shown(difference), reason=reason,
+        baseline=shown(theirs), candidate=shown(mine), ratio=shown(ratio),
+        difference=None if difference is None else shown(difference), reason=reason,
     )  # fmt: skip
 
 
@@ -222,12 +237,12 @@ def _variation(pair: Pair, kind: str) -> Mapping[str, Interval]:
     return found
 
 
-def _of_repeat(side: Side, rows: np.ndarray, blocks: np.ndarray, kind: str) -> float:
+def _of_repeat(side: Side, rows: Ints, blocks: Ints, kind: str) -> float:
     mine = rows[np.isin(side.block[rows], blocks)]
     if kind == "net_throughput":
-        seconds = np.nansum(side.steady_s[blocks])
+        seconds = np.nansum(side.whole_s[blocks])
         net = mine[side.frame.net[mine]]
-        return float(side.flow.steady[net].sum() / seconds) if seconds > 0 else float("nan")
+        return float(side.flow.run[net].sum() / seconds) if seconds > 0 else float("nan")
     ok = mine[side.frame.ok[mine] & ~np.isnan(side.frame.decode_s[mine])]
     tokens = side.frame.decode_tokens[ok].sum()
     return float(side.frame.decode_s[ok].sum() / tokens) if tokens > 0 else float("nan")

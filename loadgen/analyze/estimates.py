@@ -15,7 +15,7 @@ from loadgen.analyze import beside
 from loadgen.analyze.absolute import Chosen, estimate_of, hits_of
 from loadgen.analyze.arms import ArmData, arm_data, baseline_of
 from loadgen.analyze.beside import Pair, unknown, with_note
-from loadgen.analyze.columns import Bools
+from loadgen.analyze.columns import Ints
 from loadgen.analyze.metrics import METRICS, quantile_of
 from loadgen.analyze.sides import Side, sides_of
 from loadgen.analyze.speedup import SpeedupKind, kind_of
@@ -64,6 +64,7 @@ class Estimates:
         self.blocks: int = int(whole.sum()) if self.baseline is not None else 0
         self.paired: bool = self.blocks > 0 and self.design not in ("sequential", "apart")
         self._cache: dict[tuple[Query, float], Estimate] = {}
+        self._pairs: dict[tuple[str, Where], Pair | str] = {}
 
     def tasks(self) -> tuple[str, ...]:
         """Task types that were measured, in order of their names."""
@@ -109,24 +110,23 @@ class Estimates:
 
     def chosen(self, arm: str, where: Mapping[str, str], level: float = LEVEL) -> Chosen:
         side = self.sides[arm]
-        rows = np.flatnonzero(_mask(side, where, side.labels["output_segment"]))
-        return Chosen(side, rows, set(where) <= set(_OF_STAGES), self.slos, self.seed, level)
+        return Chosen(side, _rows(side, where, False), set(where) <= set(_OF_STAGES), self.slos, self.seed, level)
 
     def pair(self, arm: str, where: Mapping[str, str]) -> Pair | str:
         """The same selection of both arms; or why there is nothing to compare. Lengths of answers are those of the
         baseline's, so that both arms have the same cases."""
+        key = (arm, tuple(sorted(where.items())))
+        if key not in self._pairs:
+            self._pairs[key] = self._pair(arm, where)
+        return self._pairs[key]
+
+    def _pair(self, arm: str, where: Mapping[str, str]) -> Pair | str:
         if self.baseline is None:
             return "there is one arm only: nothing to compare it with"
         if arm == self.baseline:
             return f"{arm} is the baseline itself"
         side, base = self.sides[arm], self.sides[self.baseline]
-        own, theirs = side.labels["output_segment"], base.labels["output_segment"]
-        has = side.partner >= 0
-        segment = own.copy()
-        segment[has] = theirs[side.partner[has]]
-        rows = np.flatnonzero(_mask(side, where, segment))
-        base_rows = np.flatnonzero(_mask(base, where, theirs))
-        return Pair(side, base, rows, base_rows, set(where) <= set(_OF_STAGES))
+        return Pair(side, base, _rows(side, where, True), _rows(base, where, True), set(where) <= set(_OF_STAGES))
 
     def kind(self, pair: Pair) -> SpeedupKind:
         return kind_of(pair)
@@ -195,9 +195,9 @@ class Estimates:
         return beside.quantile_difference(mine, theirs, level)
 
 
-def _mask(side: Side, where: Mapping[str, str], output_segment: np.ndarray[tuple[int], np.dtype[np.object_]]) -> Bools:
+def _rows(side: Side, where: Mapping[str, str], beside: bool) -> Ints:
+    """`beside`: answers are as long as the baseline's are."""
     found = side.block >= 0
     for name, value in where.items():
-        labels = output_segment if name == "output_segment" else side.labels[name]
-        found &= np.asarray(labels == value, dtype=np.bool_)
-    return found
+        found = found & side.mask("baseline_output_segment" if beside and name == "output_segment" else name, value)
+    return np.flatnonzero(found)

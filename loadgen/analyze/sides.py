@@ -5,7 +5,7 @@ A design block is (stage, repeat, block): in every arm it holds the same cases.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -19,7 +19,7 @@ from loadgen.analyze.frames import Frame
 from loadgen.analyze.segments import INPUT_EDGES, OUTPUT_EDGES, segment_of
 from loadgen.analyze.spec_counts import chunk_steps, countable, merged, tokens_after_first
 from loadgen.analyze.throughput import Flow, flow_of
-from loadgen.analyze.windows import SegmentWindow
+from loadgen.analyze.windows import SegmentWindow, Span
 
 BlockKey = tuple[int, int, int]
 
@@ -44,6 +44,7 @@ class Side:
     keys: tuple[BlockKey, ...]
     block: Ints
     partner: Ints
+    baseline: ArmData
 
     @property
     def frame(self) -> Frame:
@@ -60,16 +61,6 @@ class Side:
         found[[self.keys.index(block_key(w)) for w in self.data.windows]] = True
         cut = [block_key(w) for w in self.data.windows if w.phase.ended_ns is None or w.phase.aborted is not None]
         found[[self.keys.index(key) for key in cut]] = False
-        return found
-
-    @cached_property
-    def steady_s(self) -> Floats:
-        """(blocks,) length of the steady window; NaN where there is none."""
-        found = np.full(len(self.keys), np.nan)
-        for window in self.data.windows:
-            if window.steady is not None:
-                at = self.keys.index(block_key(window))
-                found[at] = np.nansum([found[at], (window.steady[1] - window.steady[0]) / 1e9])
         return found
 
     @cached_property
@@ -103,8 +94,45 @@ class Side:
             "task_type": frame.task_type,
             "input_segment": segment_of(frame.input_len, INPUT_EDGES),
             "output_segment": segment_of(frame.output_len, OUTPUT_EDGES),
+            "baseline_output_segment": self._of_baseline,
             **{name: np.array([*column, None], dtype=object)[:-1] for name, column in shown.items()},
         }
+
+    @cached_property
+    def _masks(self) -> dict[tuple[str, str], Bools]:
+        return {}
+
+    def mask(self, name: str, value: str) -> Bools:
+        """(n,) the rows with that label."""
+        if (name, value) not in self._masks:
+            self._masks[name, value] = np.asarray(self.labels[name] == value, dtype=np.bool_)
+        return self._masks[name, value]
+
+    @cached_property
+    def whole_s(self) -> Floats:
+        """(blocks,) from the start of a block until it was drained; NaN where it was not driven."""
+        return self._lengths([(w, w.whole) for w in self.data.windows])
+
+    @cached_property
+    def steady_s(self) -> Floats:
+        """(blocks,) length of the steady window; NaN where there is none."""
+        return self._lengths([(w, w.steady) for w in self.data.windows if w.steady is not None])
+
+    def _lengths(self, spans: Sequence[tuple[SegmentWindow, Span | None]]) -> Floats:
+        found = np.full(len(self.keys), np.nan)
+        for window, span in spans:
+            if span is not None:
+                at = self.keys.index(block_key(window))
+                found[at] = np.nansum([found[at], (span[1] - span[0]) / 1e9])
+        return found
+
+    @property
+    def _of_baseline(self) -> NDArray[np.object_]:
+        """Output segment of the baseline's answer to the same case; where it has none, of the own one."""
+        found = segment_of(self.frame.output_len, OUTPUT_EDGES)
+        has = self.partner >= 0
+        found[has] = segment_of(self.baseline.frame.output_len, OUTPUT_EDGES)[self.partner[has]]
+        return found
 
     def sums(self, rows: Ints, values: Floats) -> Floats:
         """(blocks,) Σ of `values`, one a row of `rows`; NaN where a block has no row."""
@@ -123,7 +151,7 @@ def sides_of(arms: Mapping[str, ArmData], baseline: str | None) -> dict[str, Sid
     for name, data in arms.items():
         base = name if baseline is None else baseline
         partner = _partners(data.frame, blocks[name], arms[base].frame, blocks[base])
-        found[name] = Side(name, data, keys, blocks[name], partner)
+        found[name] = Side(name, data, keys, blocks[name], partner, arms[base])
     return found
 
 

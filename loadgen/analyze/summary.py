@@ -281,7 +281,7 @@ class Interval(N):
 
 class Metric(_Model):
     """One number of both arms, percentiles in the all-sent view. `ratio` and `difference`: candidate ÷ baseline and
-    candidate − baseline, over paired design blocks."""
+    candidate − baseline, over paired design blocks; the difference only of numbers whose ratio says little."""
 
     name: str
     aggregate: str
@@ -290,7 +290,7 @@ class Metric(_Model):
     baseline: Interval
     candidate: Interval
     ratio: Interval
-    difference: Interval
+    difference: Interval | None = None
     reason: str | None = None
 
 

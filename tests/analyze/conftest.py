@@ -335,9 +335,9 @@ class Simulated:
         made = Run()
         made.scenario["workload"] = {"tasks": [{"task_type": t, "prompts": "own.jsonl"} for t in TASK_TYPES]}
         places = [(i, b) for i in range(len(stages)) for b in range(blocks)]
+        drawn = self.cases(cases * len(places), seed, **sampling)
         asked = [
-            self._stage(stages[i], self.cases(cases, 1000 * seed + 100 * i + b, **sampling), seed + b)
-            for i, b in places
+            self._stage(stages[i], drawn[n * cases : (n + 1) * cases], seed + b) for n, (i, b) in enumerate(places)
         ]
         for arm, (name, config) in enumerate(arms.items()):
             first = config(0) if callable(config) else config

@@ -10,9 +10,11 @@ from loadgen.analyze.summary import ComparisonRow, Finding, Metric, N
 
 #: Acceptance that would let one expect a gain; a speedup shown to be below this is no gain worth having
 HIGH_ACCEPTANCE, NO_GAIN = 0.6, 1.05
+#: A latency is worth calling worse when it is shown to be more than this times the baseline's
+WORSE = 1.05
 #: Percentiles that may get worse while the mean gets better
-_P99 = ("ttft_s", "total_time_s", "token_latency_s")
-_NAMES = {"ttft_s": "TTFT", "total_time_s": "total time", "token_latency_s": "token latency"}
+_P99 = ("ttft_s", "total_time_s")
+_NAMES = {"ttft_s": "TTFT", "total_time_s": "total time"}
 
 
 def faster(facts: Facts, rule: Rule) -> Iterator[Finding]:
@@ -62,7 +64,7 @@ def acceptance_high_no_gain(facts: Facts, rule: Rule) -> Iterator[Finding]:
 
 def gain_but_worse_p99(facts: Facts, rule: Rule) -> Iterator[Finding]:
     for row in facts.stages:
-        worse = [m for m in (row.metric(name, "p99") for name in _P99) if m is not None and above(m.ratio, 1)]
+        worse = [m for m in (row.metric(name, "p99") for name in _P99) if m is not None and above(m.ratio, WORSE)]
         if row.verdict_word != "faster" or not worse:
             continue
         tails = " and ".join(f"P99 of {_NAMES[m.name]} is {times(m.ratio)} of the baseline's" for m in worse)
@@ -100,7 +102,7 @@ def _level(row: ComparisonRow) -> int:
 
 def ttft_up_throughput_up(facts: Facts, rule: Rule) -> Iterator[Finding]:
     for row in facts.stages:
-        up = [m for m in (row.metric("ttft_s", p) for p in ("p50", "p95")) if m is not None and above(m.ratio, 1)]
+        up = [m for m in (row.metric("ttft_s", p) for p in ("p50", "p95")) if m is not None and above(m.ratio, WORSE)]
         if row.verdict_word == "faster" and up:
             told = " and ".join(f"{m.aggregate.upper()} of TTFT is {times(m.ratio)} of the baseline's" for m in up)
             text = (
