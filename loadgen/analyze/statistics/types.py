@@ -16,6 +16,10 @@ Ints = NDArray[np.int64]
 LEVEL = 0.95
 #: Blocks that a bootstrap over time blocks needs (docs/statistics.md, "Minimum samples").
 MIN_BLOCKS = 20
+#: Paired blocks that a t interval needs: with fewer, its limits are ten times apart even for steady blocks.
+MIN_PAIRS = 3
+#: Cases that an interval clustered by case needs.
+MIN_CLUSTERS = 20
 RESAMPLES = 999
 
 
@@ -28,8 +32,8 @@ class Estimate:
     upper limit is known (`low` -inf likewise). So `low > limit` and `high <= limit` can be asked directly;
     `published()` is the form without infinities for files and tables.
 
-    `n` counts `unit` ("requests", "blocks", "cases", "chunks", "repeats"); `needs_n` is how many of them there would
-    have to be at least, where there are too few.
+    `n` counts `unit` ("requests", "blocks", "cases", "chunks", "repeats", "windows"); `needs_n` is how many of them
+    there would have to be at least, where there are too few.
     """
 
     value: float | None
