@@ -429,3 +429,39 @@ def _stats_of(record: Record) -> dict[str, Any]:
 @pytest.fixture(scope="session")
 def simulated() -> Simulated:
     return Simulated(load_models())
+
+
+def fill(
+    run: Run,
+    number: int,
+    arm: str,
+    block: int,
+    step_s: Sequence[float],
+    *,
+    tokens: int = 1,
+    steps: int = 10,
+    first_s: float = 0.1,
+    at: float | None = None,
+    spare_s: float = 0.0,
+    labels: dict[str, Any] | None = None,
+    **columns: Any,
+) -> None:
+    """A block at concurrency 1: a request for each step time, one after the other, then `spare_s` of nothing."""
+    start = 10.0 * number if at is None else at
+    took = sum(round(first_s + steps * s, 9) for s in step_s) + spare_s
+    run.segment(
+        number, arm=arm, block=block, start=start, full=start, load_end=start + took, end=start + took, **(labels or {})
+    )
+    sent = start
+    for i, s in enumerate(step_s):
+        chunks = [(first_s, 1), *((round(first_s + (j + 1) * s, 9), tokens) for j in range(steps))]
+        seq = block * len(step_s) + i
+        run.request(
+            chunks, sent=sent, arm=arm, segment=number, **{"seq": seq, "case_id": f"c{seq}", "block": block, **columns}
+        )
+        sent += round(first_s + steps * s, 9)
+
+
+@pytest.fixture(scope="session")
+def filled() -> Callable[..., None]:
+    return fill
