@@ -1,5 +1,6 @@
 """What people read. The numbers are the summary's; nothing is computed here."""
 
+from loadgen.report.comparison import render_runs_compared
 from loadgen.report.format import count, number, percent, ratio, seconds, sparkline
 from loadgen.report.history import render_runs
 from loadgen.report.junit import render_junit
@@ -20,6 +21,7 @@ __all__ = [
     "render_markdown",
     "render_plan",
     "render_runs",
+    "render_runs_compared",
     "render_terminal",
     "render_verdict",
     "seconds",
