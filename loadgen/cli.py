@@ -35,7 +35,7 @@ from loadgen.experiment import (
 )
 from loadgen.record import list_runs, open_run, record_schema, write_export
 from loadgen.redact import Redactor, printable
-from loadgen.report import RunProgress, planned_load, render_plan, render_runs, render_terminal
+from loadgen.report import RunProgress, planned_load, render_environment, render_plan, render_runs, render_terminal
 from loadgen.scenario import SecretSource, load_scenario, scenario_schema
 
 
@@ -160,6 +160,7 @@ def check_command(
                 "limits": asdict(found.limits),
                 "stages": [asdict(s) for s in planned_load(found.plan)],
                 "arms": {n: a.facts.model_dump() for n, a in found.ready.arms.items()} if found.ready else None,
+                "environment": [d.model_dump() for d in found.environment],
                 "notes": list(found.notes),
                 "ceiling": _ceiling(found.ceiling),
                 "warnings": list(found.warnings),
@@ -175,6 +176,7 @@ def check_command(
             _line(f"{name}: {ready.model} on {ready.adapter.name} {c.version or ''}, speculation {speculation}: ready")
         for note in found.notes:
             _line(f"• {note}")
+        render_environment(found.environment, out)
     return None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from loadgen.analyze import Difference, differences
 from loadgen.experiment.ceiling import Ceiling, beyond, ceiling
 from loadgen.experiment.context import check_context
 from loadgen.experiment.preflight import Preflight, preflight
@@ -15,7 +16,7 @@ from loadgen.scenario import Limits, LoadedScenario, limits_of
 @dataclass(frozen=True)
 class CheckReport:
     """`ready` is None, and `notes` empty, where the targets were not looked at. `estimate` rests on an assumption.
-    `warnings`: what the plan asks of this client beyond its `ceiling`."""
+    `warnings`: what the plan asks of this client beyond its `ceiling`. `environment`: what is not alike in the arms."""
 
     plan: Plan
     limits: Limits
@@ -24,6 +25,7 @@ class CheckReport:
     notes: tuple[str, ...]
     ceiling: Ceiling
     warnings: tuple[str, ...]
+    environment: tuple[Difference, ...]
 
 
 async def check(loaded: LoadedScenario, *, targets: bool = True) -> CheckReport:
@@ -35,4 +37,6 @@ async def check(loaded: LoadedScenario, *, targets: bool = True) -> CheckReport:
     notes = (*ready.notes, *check_context(plan, ready)) if ready else ()
     guess, able = estimate(plan), ceiling()
     warnings = tuple(beyond(guess.peak, guess.assumption, able))
-    return CheckReport(plan, limits, guess, ready, notes, able, warnings)
+    arms = {name: arm.facts for name, arm in ready.arms.items()} if ready else {}
+    unlike = tuple(differences(arms, loaded.scenario.model_dump(mode="json")))
+    return CheckReport(plan, limits, guess, ready, notes, able, warnings, unlike)

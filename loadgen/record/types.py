@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, field_validator
 
 from loadgen.clock import Anchor
 from loadgen.drive import Accounting
 from loadgen.observe import Idle, Scrape
+from server_adapters.base import Fact
 
 MANIFEST_SCHEMA = 1
 
@@ -45,7 +46,8 @@ class PhaseRecord:
 
 
 class ArmFacts(BaseModel):
-    """One arm as found at preflight. `environment` as the adapter captured it, plus the user's facts."""
+    """One arm as found at preflight. `environment` by the keys of docs/environment.md: every fact with its source, or
+    without a value and why; `facts` are the user's as written."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -56,13 +58,23 @@ class ArmFacts(BaseModel):
     model: str
     endpoint: str
     capabilities: dict[str, Any]
-    environment: dict[str, Any]
+    environment: dict[str, Fact]
     facts: dict[str, Any]
     spec_method: str | None
     k: int | None
     speculation: bool | None
     #: columns that are null for every request of the arm, each with its reason
     absent_columns: dict[str, str] = {}
+
+    @field_validator("environment", mode="before")
+    @classmethod
+    def _bare(cls, facts: dict[str, Any]) -> dict[str, Any]:
+        """Runs of specload 0.1 hold bare values."""
+        return {k: v if isinstance(v, Fact) or _is_fact(v) else Fact(v, "the server") for k, v in facts.items()}
+
+
+def _is_fact(value: Any) -> bool:
+    return isinstance(value, dict) and value.keys() == {"value", "source", "reason"}
 
 
 class Manifest(BaseModel):

@@ -1,6 +1,7 @@
 """What people read. The numbers are the summary's; nothing is computed here."""
 
 from loadgen.report.comparison import render_runs_compared
+from loadgen.report.environment import render_environment
 from loadgen.report.format import count, number, percent, ratio, seconds, sparkline
 from loadgen.report.history import render_runs
 from loadgen.report.junit import render_junit
@@ -17,6 +18,7 @@ __all__ = [
     "percent",
     "planned_load",
     "ratio",
+    "render_environment",
     "render_junit",
     "render_markdown",
     "render_plan",
