@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable, Coroutine
@@ -66,6 +67,10 @@ Out = Annotated[Path, typer.Option("--out", help="folder of run directories")]
 Set = Annotated[list[str], typer.Option("--set", help="override a scenario key: dotted.key=value (repeatable)")]
 ArmUrl = Annotated[list[str], typer.Option("--arm", help="URL of an arm: name=URL (repeatable)")]
 Json = Annotated[bool, typer.Option("--json", help="print JSON on stdout, nothing else")]
+
+TimeBudget = Annotated[
+    str | None, typer.Option("--time-budget", help="fit the scenario into so much time: 90s, 10m, 1h, 1h30m")
+]
 
 RUNS = Path("runs")
 #: stdout takes no more. Files have their own errors (StorageError) for these.
@@ -145,16 +150,18 @@ def check_command(
     scenario: ScenarioFile,
     arm: ArmUrl = [],  # noqa: B006  (typer reads the default, never mutates it)
     set_: Set = [],  # noqa: B006
+    time_budget: TimeBudget = None,
     offline: Annotated[bool, typer.Option("--offline", help="do not look at the targets")] = False,
     json: Json = False,
 ) -> None:
     """Validate a scenario, draw its load, count requests, tokens, minutes and cost, look at the targets."""
     loaded = load_scenario(scenario, set_, _arms(arm))
-    found = asyncio.run(check(loaded, targets=not offline))
+    found = asyncio.run(check(loaded, targets=not offline, time_budget_s=_seconds(time_budget)))
     if json:
         return _print_json(
             {
                 "plan_hash": found.plan.hash,
+                "design": asdict(found.plan.design),
                 "totals": asdict(found.plan.totals),
                 "estimate": asdict(found.estimate),
                 "limits": asdict(found.limits),
@@ -166,7 +173,7 @@ def check_command(
                 "warnings": list(found.warnings),
             }
         )
-    render_plan(found.plan, loaded.scenario.load, found.limits, out)
+    render_plan(found.plan, found.loaded.scenario.load, found.limits, out)
     for warning in found.warnings:
         out.print(f"! {warning}", style="yellow", markup=False)
     if found.ready:
@@ -174,9 +181,9 @@ def check_command(
             c = ready.capabilities
             speculation = {True: f"on (k = {c.k})", False: "off", None: "not visible"}[c.speculation]
             _line(f"{name}: {ready.model} on {ready.adapter.name} {c.version or ''}, speculation {speculation}: ready")
-        for note in found.notes:
-            _line(f"• {note}")
         render_environment(found.environment, out)
+    for note in found.notes:
+        _line(f"• {note}")
     return None
 
 
@@ -193,11 +200,12 @@ def run(
     workers: Annotated[
         int | None, typer.Option("--workers", min=1, max=256, help="processes that drive the load; default: as needed")
     ] = None,
+    time_budget: TimeBudget = None,
     json: Json = False,
 ) -> None:
     """Replay a scenario against its arms, record everything, print the report."""
     loaded = load_scenario(scenario, set_, _arms(arm))
-    options = RunOptions(out_dir, tuple(set_), _shard(shard), workers, transport)
+    options = RunOptions(out_dir, tuple(set_), _shard(shard), workers, transport, _seconds(time_budget))
     _finish(_watched(lambda progress: run_scenario(loaded, options, progress)), json, judged=True)
 
 
@@ -393,6 +401,18 @@ def _shard(text: str | None) -> tuple[int, int] | None:
     if not (i.isdigit() and n.isdigit() and int(i) < int(n)):
         raise ScenarioError([f"--shard {text!r}: write it as I/N with 0 <= I < N, like --shard 0/4"])
     return int(i), int(n)
+
+
+def _seconds(text: str | None) -> float | None:
+    """A duration like 90s, 10m or 1h30m; the unit must be there."""
+    if text is None:
+        return None
+    parts = re.fullmatch(r"(?:(\d{1,4})h)?(?:(\d{1,6})m)?(?:(\d{1,8})s)?", text)
+    hours, minutes, seconds = (int(part or 0) for part in parts.groups()) if parts and text else (0, 0, 0)
+    total = 3600 * hours + 60 * minutes + seconds
+    if total <= 0:
+        raise ScenarioError([f"--time-budget {text!r}: write it with its unit, like 90s, 10m or 1h30m"])
+    return float(total)
 
 
 def _run_path(run_dir: Path, out_dir: Path) -> Path:

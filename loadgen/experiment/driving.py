@@ -19,7 +19,8 @@ from loadgen.drive import (
     make_kernel_transport,
     make_transport,
 )
-from loadgen.experiment.preflight import Preflight
+from loadgen.experiment.places import with_places_exchanged
+from loadgen.experiment.preflight import Preflight, targets_of
 from loadgen.plan import LengthModel, Plan, estimate
 from loadgen.record import RunWriter
 from loadgen.scenario import Limits, Scenario
@@ -60,8 +61,17 @@ def make_workers(
     watched: bool,
 ) -> Workers:
     """The run's workers, not yet started. The caps count the requests of all arms together: they may share hardware."""
+    exchanged = with_places_exchanged(scenario)
     arms = tuple(
-        DriveArm(name, arm.adapter, arm.targets, arm.model, arm.capabilities, scenario.workload.endpoint)
+        DriveArm(
+            name,
+            arm.adapter,
+            arm.targets,
+            arm.model,
+            arm.capabilities,
+            scenario.workload.endpoint,
+            targets_of(exchanged.arms[name]),
+        )
         for name, arm in ready.arms.items()
     )
     setup = WorkerSetup(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 import httpx
@@ -41,13 +41,19 @@ class Preflight:
     notes: tuple[str, ...]
 
 
-async def preflight(scenario: Scenario) -> Preflight:
-    """Probe every replica of every arm. Raises TargetUnusable with every problem found, one a line."""
-    secrets = [s for arm in scenario.arms.values() for s in _headers(arm).values()]
-    redact = Redactor(secrets)
+def redactor_of(scenario: Scenario) -> Redactor:
+    """Masks the secrets of all arms. Raises ScenarioError where one cannot be read."""
+    return Redactor([s for arm in scenario.arms.values() for s in _headers(arm).values()])
+
+
+async def preflight(scenario: Scenario, only: Collection[str] | None = None) -> Preflight:
+    """Probe every replica of every arm (of those in `only`). Raises TargetUnusable with every problem found, one a
+    line."""
+    redact = redactor_of(scenario)
+    wanted = {name: arm for name, arm in scenario.arms.items() if only is None or name in only}
     async with httpx.AsyncClient(timeout=PROBE_TIMEOUT_S, trust_env=False, follow_redirects=False) as client:
         found = await asyncio.gather(
-            *(_ready(client, name, arm, scenario, redact) for name, arm in scenario.arms.items()),
+            *(_ready(client, name, arm, scenario, redact) for name, arm in wanted.items()),
             return_exceptions=True,
         )
         problems: list[str] = []

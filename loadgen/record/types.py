@@ -43,6 +43,8 @@ class PhaseRecord:
     aborted: str | None = None
     idle_before: Idle | None = None
     idle_after: Idle | None = None
+    #: parallel with swap: the arm was asked where another arm is in the other half
+    swapped: bool = False
 
 
 class ArmFacts(BaseModel):
@@ -100,6 +102,8 @@ class Manifest(BaseModel):
     #: worker processes that died while the run went on: what they had asked is missing from the load
     lost_workers: list[int] = []
     design: str
+    #: the design in full: blocks and their order, marks, warm-ups, commands that were run (docs/comparison.md)
+    comparison: dict[str, Any] = {}
     length_model: dict[str, Any]
     arms: dict[str, ArmFacts]
     client: dict[str, Any]  # machine, Python, libraries, event loop, timestamp source

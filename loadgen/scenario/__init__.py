@@ -2,6 +2,7 @@
 
 from loadgen.scenario.arms import Arm, SecretSource
 from loadgen.scenario.base import Environment
+from loadgen.scenario.comparison import ROUNDS, Comparison, DesignName, ends_by_time
 from loadgen.scenario.lengths import Empirical, Fixed, Length, LogNormal, Normal, PairedLengths, Uniform
 from loadgen.scenario.limits import Limits, Safety, limits_of
 from loadgen.scenario.load import LoadedScenario, load_scenario
@@ -27,12 +28,15 @@ __all__ = [
     "AGGREGATES",
     "LIVE_SELECTORS",
     "METRICS",
+    "ROUNDS",
     "SELECTORS",
     "Arm",
     "ArrivalStage",
+    "Comparison",
     "ConcurrencyStage",
     "Condition",
     "DeadlineKeys",
+    "DesignName",
     "Empirical",
     "Environment",
     "Fixed",
@@ -63,6 +67,7 @@ __all__ = [
     "Uniform",
     "Warmup",
     "Workload",
+    "ends_by_time",
     "limits_of",
     "load_scenario",
     "parse_threshold",
