@@ -6,14 +6,12 @@ import asyncio
 import signal
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-import orjson
-
-from loadgen.analyze import Summary, analyze
+from loadgen.analyze import Summary
 from loadgen.clock import now_ns
 from loadgen.control import Live, decide
 from loadgen.drive import SegmentResult, StopReason, WorkerEnd
@@ -23,6 +21,7 @@ from loadgen.experiment.budget import fit_time
 from loadgen.experiment.ceiling import cpu_count
 from loadgen.experiment.context import check_context
 from loadgen.experiment.driving import TransportName, make_workers, worker_count
+from loadgen.experiment.judging import Judged, judge_run, save_judged
 from loadgen.experiment.lengths import measure_lengths
 from loadgen.experiment.manifest import manifest_of
 from loadgen.experiment.places import Standing, found_ready
@@ -34,6 +33,7 @@ from loadgen.observe import Edge, Idle, Scrape
 from loadgen.plan import Fitted, LengthModel, Plan, Segment, build_plan, correct_lengths
 from loadgen.record import PhaseRecord, RunWriter, open_run
 from loadgen.scenario import Limits, LoadedScenario, limits_of
+from loadgen.verdict import Verdict
 
 CONTROL_INTERVAL_S = 0.5
 #: Between all workers having said ready and a segment's time zero: the drivers' set-up must not make arrivals late.
@@ -84,6 +84,7 @@ class RunResult:
     summary: Summary
     state: str
     reason: str | None
+    verdict: Verdict | None = None
 
 
 async def run_scenario(loaded: LoadedScenario, options: RunOptions, progress: Progress) -> RunResult:
@@ -100,7 +101,8 @@ async def run_scenario(loaded: LoadedScenario, options: RunOptions, progress: Pr
             loaded = fitted.loaded
         run, notes = await _prepared(loaded, fitted, ready, servers, progress, options)
         state, reason = await _driven(run, notes)
-    return RunResult(run.writer.path, _summary(run.writer.path, progress), state, reason)
+    judged = _judged(run.writer.path, progress)
+    return RunResult(run.writer.path, judged.summary, state, reason, judged.verdict)
 
 
 async def _prepared(
@@ -156,26 +158,13 @@ def _close(writer: RunWriter, state: str, reason: str | None, run: _Run) -> Stor
     return None
 
 
-def _summary(path: Path, progress: Progress) -> Summary:
-    summary = analyze(open_run(path))
+def _judged(path: Path, progress: Progress) -> Judged:
+    judged = judge_run(open_run(path))
     try:
-        save_summary(path, summary)
+        save_judged(path, judged)
     except StorageError as error:
         progress.say(str(error))
-    return summary
-
-
-def save_summary(path: Path, summary: Summary) -> None:
-    """Write summary.json into a run directory, whole or not at all."""
-    data = orjson.dumps(summary.model_dump(mode="json"), option=orjson.OPT_INDENT_2)
-    temporary = path / "summary.json.part"
-    try:
-        temporary.write_bytes(data)
-        temporary.replace(path / "summary.json")
-    except OSError as error:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        raise StorageError(f"{path}: summary.json cannot be written: {error.strerror}") from None
+    return judged
 
 
 class _Run:

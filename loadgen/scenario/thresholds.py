@@ -134,6 +134,8 @@ def _condition(metric: str, text: str) -> Condition:
         relative = "difference"
     if relative and METRICS[metric].versus_baseline:
         raise ThresholdError(f"{metric} compares with the baseline by itself: its limit is a number, like value>=1")
+    if relative and name == "max":
+        raise ThresholdError("max against the baseline has no interval: write p(99), or a limit of its own")
     if relative == "ratio" and value <= 0:
         raise ThresholdError(f"{_text(value)} * baseline is no limit: the factor must be above 0")
     return Condition(name, _OPERATORS[op], value, relative)

@@ -4,10 +4,9 @@ from loadgen.verdict.defaults import default_thresholds
 from loadgen.verdict.judge import judge
 from loadgen.verdict.model import Result, Verdict, verdict_schema
 from loadgen.verdict.rules import Facts, Obstacle, obstacles
-from loadgen.verdict.types import EstimateLike, Evidence
+from loadgen.verdict.types import Evidence
 
 __all__ = [
-    "EstimateLike",
     "Evidence",
     "Facts",
     "Obstacle",

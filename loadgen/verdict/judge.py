@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 
+from loadgen.analyze import LEVEL, Estimate, Query, bonferroni
 from loadgen.scenario import METRICS, Condition, Threshold
 from loadgen.verdict.defaults import default_thresholds
 from loadgen.verdict.model import Result, Verdict, Word
 from loadgen.verdict.rules import Facts, Obstacle, notes, obstacles
-from loadgen.verdict.types import EstimateLike, Evidence
+from loadgen.verdict.types import Evidence
 from loadgen.verdict.words import because, sentence
-
-LEVEL = 0.95
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,7 @@ def judge(thresholds: Sequence[Threshold], evidence: Evidence, facts: Facts) -> 
     if not items:
         return None
     in_the_way = obstacles(facts)
-    fail_level = 1 - (1 - LEVEL) / len(items)
+    fail_level = bonferroni(LEVEL, len(items))
     results = [_result(item, evidence, fail_level, in_the_way, facts) for item in items]
     word = _word(results, in_the_way)
     return Verdict(
@@ -104,11 +103,11 @@ def _result(item: _Item, evidence: Evidence, fail_level: float, in_the_way: Sequ
 
 
 def _ruling(
-    item: _Item, found: EstimateLike, evidence: Evidence, fail_level: float, in_the_way: Sequence[Obstacle]
+    item: _Item, found: Estimate, evidence: Evidence, fail_level: float, in_the_way: Sequence[Obstacle]
 ) -> tuple[bool | None, str | None]:
     """ok, and why it is not decided (or why a number of it is missing)."""
     least = item.threshold.min_samples
-    if least is not None and (samples := evidence.samples(item.threshold.metric, item.where)) < least:
+    if least is not None and (samples := _samples(evidence, item)) < least:
         return None, f"{samples:,} requests are fewer than min_samples ({least:,})"
     ok = _within(found, item.condition)
     if ok is None:
@@ -127,12 +126,16 @@ def _ruling(
     return ok, "failed requests count as +∞, and this percentile falls among them" if infinite else None
 
 
-def _ask(evidence: Evidence, item: _Item, level: float) -> EstimateLike:
-    threshold, condition = item.threshold, item.condition
-    return evidence.answer(threshold.metric, condition.aggregate, item.where, condition.relative, level)
+def _ask(evidence: Evidence, item: _Item, level: float) -> Estimate:
+    """The largest of what was measured is exact: it is a number of these requests, not of the server."""
+    condition = item.condition
+    found = evidence.estimate(Query(item.threshold.metric, condition.aggregate, item.where, condition.relative), level)
+    if condition.aggregate == "max" and found.value is not None:
+        return replace(found, low=found.value, high=found.value, reason=None)
+    return found
 
 
-def _within(found: EstimateLike, condition: Condition) -> bool | None:
+def _within(found: Estimate, condition: Condition) -> bool | None:
     """Whether the whole interval is within the limit, or (False) the whole interval beyond it."""
     if found.value is None or found.low is None or found.high is None:
         return None
@@ -142,6 +145,11 @@ def _within(found: EstimateLike, condition: Condition) -> bool | None:
     if far < limit or (far == limit and not strict):
         return True
     return False if near > limit or (near == limit and strict) else None
+
+
+def _samples(evidence: Evidence, item: _Item) -> int:
+    """Requests of the arm under the selection."""
+    return evidence.estimate(Query(item.threshold.metric, "count", item.where), LEVEL).n
 
 
 def _voided(item: _Item, in_the_way: Sequence[Obstacle]) -> str | None:

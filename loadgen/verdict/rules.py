@@ -62,7 +62,7 @@ def _whole(facts: Facts) -> Iterator[Obstacle]:
 
 def _comparison(facts: Facts) -> Iterator[Obstacle]:
     for difference in facts.differences:
-        yield Obstacle(f"the arms differ in more than speculation: {difference}", "comparison")
+        yield Obstacle(f"environment: {difference}", "comparison")
     if facts.design == "parallel" and not facts.swapped:
         if facts.node_effects is None:
             yield Obstacle(

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import isinf
 
+from loadgen.analyze import Estimate
 from loadgen.scenario import Condition, Metric
 from loadgen.verdict.model import Word
-from loadgen.verdict.types import EstimateLike
 
 TOLD: Mapping[bool | None, Word] = {True: "pass", False: "fail", None: "inconclusive"}
 
 
 def sentence(
-    name: str, ok: bool | None, found: EstimateLike, condition: Condition, metric: Metric, reason: str | None
+    name: str, ok: bool | None, found: Estimate, condition: Condition, metric: Metric, reason: str | None
 ) -> str:
     """ "NAME: pass: 0.412 s [0.388 s, 0.437 s], limit 0.5 s, n = 480 requests", and why it is inconclusive."""
     if found.value is None:
@@ -29,9 +29,10 @@ def sentence(
     )
 
 
-def because(found: EstimateLike, condition: Condition) -> str:
+def because(found: Estimate, condition: Condition) -> str:
     """Why neither pass nor fail can be said of an estimate."""
-    more = f"; at least {found.needs_n:,} {found.unit} are needed" if found.needs_n is not None else ""
+    told = found.needs_n is None or str(found.needs_n) in (found.reason or "")
+    more = "" if told else f"; at least {found.needs_n:,} {found.unit} are needed"
     if found.value is None:
         return f"{found.reason or 'there is no such number'}{more}"
     if found.low is None or found.high is None:

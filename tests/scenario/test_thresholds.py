@@ -93,6 +93,7 @@ def test_what_is_read(text: str, expected: Threshold) -> None:
         ("ttft_s: p(95) - baseline < 2 * baseline", ["names the baseline twice"]),
         ("speedup: value>=0.9 * baseline", ["compares with the baseline by itself"]),
         ("speedup: p(50)>1", ["allowed: value"]),
+        ("ttft_s: max<1.05 * baseline", ["has no interval", "p(99)"]),
     ],
 )
 def test_what_is_refused(text: str, words: list[str]) -> None:
@@ -128,7 +129,7 @@ def conditions(metric: str) -> st.SearchStrategy[Condition]:
     )
     limits = plain if known.versus_baseline else st.one_of(plain, relative)
     return st.builds(
-        lambda aggregate, op, limit: Condition(aggregate, op, limit[1], limit[0]),
+        lambda aggregate, op, limit: Condition(aggregate, op, limit[1], None if aggregate == "max" else limit[0]),
         aggregates,
         st.sampled_from(["<", "<=", ">", ">="]),
         limits,
