@@ -56,7 +56,7 @@ class Estimates:
         scenario = run.manifest.scenario
         self.arms: tuple[str, ...] = tuple(data)
         self.baseline: str | None = baseline or baseline_of(run)
-        self.design: str = design or run.manifest.design
+        self.design: str = (design or run.manifest.design).split(":")[0]
         self.sides: dict[str, Side] = sides_of(data, self.baseline)
         self.slos = scenario.get("slos") or {}
         self.seed = int(scenario.get("seed") or 0) % 2**32

@@ -67,6 +67,7 @@ def _stands_out(lines: list[str], console: Console, most: int | None) -> None:
 def _tables(summary: Summary, console: Console) -> None:
     rows = [] if isinstance(summary.comparison, Absent) else summary.comparison
     shown = (
+        comparison.numbers_table(rows),
         comparison.parts_table(rows),
         tables.decomposition(summary.decomposition),
         tables.by_stage(summary),
