@@ -1,6 +1,8 @@
 """What it means: every published number, from the run directory alone."""
 
 from loadgen.analyze.apart import compare_runs
+from loadgen.analyze.environment import differences, environment_diff
+from loadgen.analyze.environment_rules import ENVIRONMENT_KEYS, EXPECTED_KEYS
 from loadgen.analyze.estimates import SELECTORS, Estimates, Query
 from loadgen.analyze.findings import RULES
 from loadgen.analyze.metrics import METRICS, MetricSpec
@@ -29,16 +31,21 @@ from loadgen.analyze.summary import (
     Absent,
     AllSent,
     Arm,
+    CacheHits,
     ComparisonRow,
     Conditions,
     D,
     Decomposition,
+    Difference,
+    Equality,
     Finding,
     G,
     Interval,
     Metric,
     N,
     NonStream,
+    PromptMismatch,
+    PromptTokens,
     Reconciliation,
     Requests,
     Rollback,
@@ -54,6 +61,8 @@ from loadgen.analyze.summary import (
 )
 
 __all__ = [
+    "ENVIRONMENT_KEYS",
+    "EXPECTED_KEYS",
     "LEVEL",
     "METRICS",
     "MIN_BLOCKS",
@@ -63,10 +72,13 @@ __all__ = [
     "Absent",
     "AllSent",
     "Arm",
+    "CacheHits",
     "ComparisonRow",
     "Conditions",
     "D",
     "Decomposition",
+    "Difference",
+    "Equality",
     "Estimate",
     "Estimates",
     "Finding",
@@ -77,6 +89,8 @@ __all__ = [
     "MetricSpec",
     "N",
     "NonStream",
+    "PromptMismatch",
+    "PromptTokens",
     "Query",
     "Reconciliation",
     "Requests",
@@ -95,6 +109,8 @@ __all__ = [
     "bonferroni",
     "coefficient_of_variation",
     "compare_runs",
+    "differences",
+    "environment_diff",
     "holm",
     "log_ratio_t",
     "mann_whitney",

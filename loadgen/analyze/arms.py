@@ -26,12 +26,15 @@ class ArmData:
 
 
 def baseline_of(run: RunData) -> str | None:
+    return baseline_among(run.manifest.arms, run.manifest.scenario)
+
+
+def baseline_among(arms: Mapping[str, ArmFacts], scenario: Mapping[str, Any]) -> str | None:
     """`comparison.baseline`, else the arm named baseline, else the only one found without speculation, else the
     first; None with fewer than two arms."""
-    arms = run.manifest.arms
     if len(arms) < 2:
         return None
-    named = (run.manifest.scenario.get("comparison") or {}).get("baseline") or BASELINE
+    named = (scenario.get("comparison") or {}).get("baseline") or BASELINE
     if named in arms:
         return str(named)
     off = [name for name, facts in arms.items() if facts.speculation is False]

@@ -141,6 +141,6 @@ def _arm(facts: ArmFacts) -> dict[str, Any]:
         "speculation": facts.speculation,
         "spec_method": facts.spec_method,
         "k": facts.k,
-        "environment": facts.environment,
+        "environment": {key: fact.value for key, fact in facts.environment.items() if fact.value is not None},
         "facts": facts.facts,
     }

@@ -12,6 +12,8 @@ from loadgen.analyze.arms import ArmData, arm_data
 from loadgen.analyze.comparison import compare
 from loadgen.analyze.conditions import conditions, of_run
 from loadgen.analyze.decompose import decompose
+from loadgen.analyze.environment import environment_diff, in_order
+from loadgen.analyze.equality import equality, equality_differences
 from loadgen.analyze.estimates import Estimates
 from loadgen.analyze.failures import failures_of
 from loadgen.analyze.findings import Facts, findings_of
@@ -42,6 +44,7 @@ def analyze(run: RunData) -> Summary:
     known = of_run(run)
     estimates = Estimates(run, arms)
     rows = compare(estimates)
+    alike = equality(run, arms, reconciliation)
     return Summary(
         run_id=manifest.run_id,
         finished=manifest.state == "finished",
@@ -51,6 +54,8 @@ def analyze(run: RunData) -> Summary:
         reconciliation=reconciliation,
         comparison=rows if estimates.baseline is not None else Absent(reason=ONE_ARM),
         findings=findings_of(Facts(estimates, shown, rows, known)),
+        environment=in_order([*environment_diff(manifest), *equality_differences(run, alike)]),
+        equality=alike,
         verdict=Absent(reason=LATER),
         conditions=known,
     )

@@ -386,6 +386,59 @@ class RunsCompared(_Model):
     notes: list[str] = []
 
 
+class Difference(_Model):
+    """One fact in which arms are not alike, or that is wrong of an arm by itself (docs/environment.md).
+
+    `values` by arm, null where not known. `inconclusive`: no verdict can pass. `declared`: would be, and the
+    scenario says it is meant. `may_differ`: part of what is compared. Differences not shown are `noted`.
+    """
+
+    key: str
+    values: dict[str, Any]
+    rule: Literal["may_differ", "declared", "noted", "inconclusive"]
+    text: str
+
+
+class PromptMismatch(_Model):
+    """Prompt tokens of one case in two arms."""
+
+    case_id: str
+    stage: str
+    baseline: int
+    arm: int
+
+
+class PromptTokens(_Model):
+    """Cases of an arm against the baseline's. `same_text` False: prompts carry a unique first line, so single tokens
+    are no mismatch, and `median_difference` (tokens, arm − baseline) is judged."""
+
+    arm: str
+    baseline: str
+    cases: int
+    mismatched: int
+    same_text: bool
+    median_difference: float | None = None
+    examples: list[PromptMismatch] = []
+    reason: str | None = None
+
+
+class CacheHits(_Model):
+    """Prompt tokens found in the prefix cache ÷ asked for, in one repeat of one arm."""
+
+    arm: str
+    repeat_idx: int
+    share: N
+
+
+class Equality(_Model):
+    """Whether the arms were asked the same under the same conditions, from the records. `foreign_share`: the
+    server's output tokens that were not for us, by arm."""
+
+    prompt_tokens: list[PromptTokens]
+    cache_hits: list[CacheHits]
+    foreign_share: dict[str, N]
+
+
 class Validity(_Model):
     """Is this a measurement of the server? `reasons`: why not, worst first, each a sentence with its number and
     limits (docs/method.md, "Validity"); empty where valid. `client`: what was judged, over the whole run."""
@@ -403,6 +456,8 @@ class Summary(_Model):
     arms: dict[str, Arm]
     decomposition: list[Decomposition]
     reconciliation: list[Reconciliation]
+    environment: list[Difference]
+    equality: Equality
     comparison: Absent | list[ComparisonRow]
     findings: Absent | list[Finding]
     verdict: Absent | dict[str, Any]

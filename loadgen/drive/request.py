@@ -23,7 +23,8 @@ PREPARED_AHEAD = 64
 
 @dataclass(frozen=True, slots=True)
 class DriveArm:
-    """One side of the comparison as the driver needs it: `targets` are its replicas, used in turn."""
+    """One side of the comparison as the driver needs it: `targets` are its replicas, used in turn; `swapped_targets`
+    where they are while the arms have exchanged their places."""
 
     name: str
     adapter: Adapter
@@ -31,6 +32,7 @@ class DriveArm:
     model: str
     capabilities: Capabilities
     endpoint: Endpoint
+    swapped_targets: tuple[Target, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,7 @@ class RequestBuilder:
         nonce: str | None = None,
     ) -> None:
         self._arm = arm
+        self._targets = arm.swapped_targets if segment.swapped else arm.targets
         self._asking = asking
         self._segment = segment
         self._render = render
@@ -70,7 +73,7 @@ class RequestBuilder:
 
     def build(self, case: Case) -> Outgoing:
         """Never raises: a request that cannot be built carries its fault."""
-        target = self._arm.targets[case.index % len(self._arm.targets)]
+        target = self._targets[case.index % len(self._targets)]
         request_id = f"{self._segment.number}-{case.index}-{secrets.token_hex(8)}"
         sampling = replace(self._asking.sampling[case.task_index], seed=case.sampling_seed)
         exchange = Exchange()

@@ -7,14 +7,16 @@ from loadgen.experiment.doctor import doctor
 from loadgen.experiment.doctor_table import render_doctor
 from loadgen.experiment.driving import worker_count
 from loadgen.experiment.init import ServerReport, describe_server
+from loadgen.experiment.judging import Judged, judge_run, save_judged
 from loadgen.experiment.lengths import measure_lengths
 from loadgen.experiment.preflight import Preflight, ReadyArm, preflight
-from loadgen.experiment.single import Progress, RunOptions, RunResult, run_scenario, save_summary
+from loadgen.experiment.single import Progress, RunOptions, RunResult, run_scenario
 
 __all__ = [
     "Ceiling",
     "CheckReport",
     "DoctorReport",
+    "Judged",
     "Preflight",
     "Progress",
     "ReadyArm",
@@ -26,11 +28,12 @@ __all__ = [
     "demo_vllm",
     "describe_server",
     "doctor",
+    "judge_run",
     "measure_lengths",
     "preflight",
     "render_doctor",
     "run_scenario",
     "save_doctor",
-    "save_summary",
+    "save_judged",
     "worker_count",
 ]

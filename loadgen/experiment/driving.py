@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from math import ceil
 from typing import Literal
 
 import httpx
 
+from loadgen.control import Sample
 from loadgen.drive import (
     Deadlines,
     DriveArm,
@@ -18,7 +19,8 @@ from loadgen.drive import (
     make_kernel_transport,
     make_transport,
 )
-from loadgen.experiment.preflight import Preflight
+from loadgen.experiment.places import with_places_exchanged
+from loadgen.experiment.preflight import Preflight, targets_of
 from loadgen.plan import LengthModel, Plan, estimate
 from loadgen.record import RunWriter
 from loadgen.scenario import Limits, Scenario
@@ -55,10 +57,21 @@ def make_workers(
     transport: TransportName,
     on_ended: Callable[[int, int], None],
     on_lost: Callable[[str], None],
+    on_samples: Callable[[Sequence[Sample]], None],
+    watched: bool,
 ) -> Workers:
     """The run's workers, not yet started. The caps count the requests of all arms together: they may share hardware."""
+    exchanged = with_places_exchanged(scenario)
     arms = tuple(
-        DriveArm(name, arm.adapter, arm.targets, arm.model, arm.capabilities, scenario.workload.endpoint)
+        DriveArm(
+            name,
+            arm.adapter,
+            arm.targets,
+            arm.model,
+            arm.capabilities,
+            scenario.workload.endpoint,
+            targets_of(exchanged.arms[name]),
+        )
         for name, arm in ready.arms.items()
     )
     setup = WorkerSetup(
@@ -71,6 +84,7 @@ def make_workers(
         sinks=writer.sinks({segment.number: segment for segment in plan.segments}),
         shard=shard,
         transport=TRANSPORTS[transport],
+        watched=watched,
     )
     return Workers(
         setup,
@@ -79,4 +93,5 @@ def make_workers(
         max_requests_per_second=limits.max_requests_per_second,
         on_ended=on_ended,
         on_lost=on_lost,
+        on_samples=on_samples,
     )

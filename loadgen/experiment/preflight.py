@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 
 import httpx
 from pydantic import SecretStr
 
 from loadgen.errors import TargetUnusable
+from loadgen.experiment.environment import Probed, capture
+from loadgen.experiment.network import Way
 from loadgen.record import ArmFacts
 from loadgen.redact import Redactor
 from loadgen.scenario import Arm, Scenario, SecretSource, read_secret
@@ -40,28 +41,55 @@ class Preflight:
     notes: tuple[str, ...]
 
 
-async def preflight(scenario: Scenario) -> Preflight:
-    """Probe every replica of every arm. Raises TargetUnusable with every problem found, one a line."""
-    secrets = [s for arm in scenario.arms.values() for s in _headers(arm).values()]
-    redact = Redactor(secrets)
+def redactor_of(scenario: Scenario) -> Redactor:
+    """Masks the secrets of all arms. Raises ScenarioError where one cannot be read."""
+    return Redactor([s for arm in scenario.arms.values() for s in _headers(arm).values()])
+
+
+async def preflight(scenario: Scenario, only: Collection[str] | None = None) -> Preflight:
+    """Probe every replica of every arm (of those in `only`). Raises TargetUnusable with every problem found, one a
+    line."""
+    redact = redactor_of(scenario)
+    wanted = {name: arm for name, arm in scenario.arms.items() if only is None or name in only}
     async with httpx.AsyncClient(timeout=PROBE_TIMEOUT_S, trust_env=False, follow_redirects=False) as client:
         found = await asyncio.gather(
-            *(_ready(client, name, arm, scenario, redact) for name, arm in scenario.arms.items()),
+            *(_ready(client, name, arm, scenario, redact) for name, arm in wanted.items()),
             return_exceptions=True,
         )
-    problems: list[str] = []
-    arms: dict[str, ReadyArm] = {}
-    for result in found:
-        if isinstance(result, TargetUnusable):
-            problems.append(str(result))
-        elif isinstance(result, BaseException):
-            raise result
-        else:
-            arms[result.name] = result
-    if problems:
-        raise TargetUnusable(redact("\n".join(problems)))
+        problems: list[str] = []
+        arms: dict[str, ReadyArm] = {}
+        for result in found:
+            if isinstance(result, TargetUnusable):
+                problems.append(str(result))
+            elif isinstance(result, BaseException):
+                raise result
+            else:
+                arms[result.name] = result
+        if problems:
+            raise TargetUnusable(redact("\n".join(problems)))
+        arms = await _with_environments(client, scenario, arms, redact)
     notes = tuple(redact(f"{name}: {note}") for name, arm in arms.items() for note in arm.notes)
     return Preflight(arms, redact, notes)
+
+
+async def _with_environments(
+    client: httpx.AsyncClient, scenario: Scenario, arms: Mapping[str, ReadyArm], redact: Redactor
+) -> dict[str, ReadyArm]:
+    endpoint = scenario.workload.endpoint
+    probed = [
+        Probed(
+            name,
+            scenario.arms[name],
+            Way(arm.adapter, replace(arm.targets[0], model=arm.model), arm.model, arm.capabilities, endpoint),
+            len(arm.targets),
+        )
+        for name, arm in arms.items()
+    ]
+    captured = await capture(client, probed, redact)
+    return {
+        name: replace(arm, facts=arm.facts.model_copy(update={"environment": captured[name]}))
+        for name, arm in arms.items()
+    }
 
 
 def _headers(arm: Arm) -> dict[str, SecretStr]:
@@ -94,11 +122,7 @@ async def _ready(client: httpx.AsyncClient, name: str, arm: Arm, scenario: Scena
     first = capabilities[0]
     _check_replicas(name, targets, capabilities, redact)
     _check_expectations(name, arm, first)
-    try:
-        environment = await adapter.environment(client, targets[0])
-    except (TargetError, httpx.HTTPError) as error:
-        environment = {"reason": f"environment could not be read: {type(error).__name__}"}
-    facts = _facts(arm, targets, adapter, model, first, environment, scenario, redact)
+    facts = _facts(arm, targets, adapter, model, first, scenario, redact)
     return ReadyArm(name, adapter, targets, model, first, facts, _notes(arm, first, scenario))
 
 
@@ -159,7 +183,6 @@ def _facts(
     adapter: Adapter,
     model: str,
     capabilities: Capabilities,
-    environment: dict[str, Any],
     scenario: Scenario,
     redact: Redactor,
 ) -> ArmFacts:
@@ -174,7 +197,7 @@ def _facts(
         model=model,
         endpoint=scenario.workload.endpoint,
         capabilities={f: getattr(capabilities, f) for f in capabilities.__dataclass_fields__},
-        environment=environment,
+        environment={},  # captured once every arm is known to be usable
         facts=dict(arm.facts),
         spec_method=arm.spec_method or capabilities.spec_method,
         k=capabilities.k,

@@ -12,6 +12,7 @@ from loadgen.analyze import Absent, Summary, Validity
 from loadgen.redact import printable
 from loadgen.report import comparison, tables
 from loadgen.report.attention import attention
+from loadgen.report.environment import render_environment
 from loadgen.report.format import DASH
 
 FOOTNOTE = (
@@ -66,6 +67,7 @@ def _stands_out(lines: list[str], console: Console, most: int | None) -> None:
 
 def _tables(summary: Summary, console: Console) -> None:
     rows = [] if isinstance(summary.comparison, Absent) else summary.comparison
+    render_environment(summary.environment, console)
     shown = (
         comparison.numbers_table(rows),
         comparison.parts_table(rows),
