@@ -20,8 +20,8 @@ _VERDICT = {"pass": "bold green", "fail": "bold red", "inconclusive": "bold yell
 _WORD = {"faster": "green", "slower": "red", "no difference shown": "", "not enough data": "yellow"}
 _SEVERITY = {"bad": "red", "warning": "yellow", "good": "green", "info": ""}
 _HEAD = (
-    "load", "arm", "blocks", "speedup [95 %]", "E", "c", "E/c", "α", "rollback",
-    "TTFT P95", "TPOT P95", "total P99", "errors",
+    "load", "arm", "blocks", "speedup [95 %]", "E", "c", "E/c", "α", "rollback", "TTFT P95", "TPOT P95", "total P99",
+    "errors",
 )  # fmt: skip
 
 
@@ -61,19 +61,30 @@ def whole_stages(rows: Sequence[ComparisonRow]) -> list[ComparisonRow]:
 
 def comparison_table(rows: Sequence[ComparisonRow]) -> Table:
     """One row a load and candidate; latencies are candidate ÷ baseline, so above 1 is worse."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title_justify="left", title_style="bold", title=_title(rows))
-    for i, name in enumerate(_HEAD):
-        table.add_column(name, justify="left" if i < 2 else "right", overflow="fold", no_wrap=i < 2)
+    table = _table(_title(rows), _HEAD, left=2)
     for row in rows:
         table.add_row(*_cells(row), style=_WORD[row.verdict_word])
+    return table
+
+
+def _table(title: str, columns: Sequence[str], left: int) -> Table:
+    table = Table(
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        collapse_padding=True,
+    )
+    for i, name in enumerate(columns):
+        table.add_column(name, justify="left" if i < left else "right", overflow="fold")
     return table
 
 
 def _title(rows: Sequence[ComparisonRow]) -> str:
     first = rows[0]
     paired = "paired blocks" if first.paired else "not of one window"
-    ratios = "latencies as ratios, candidate ÷ baseline: above 1 = worse"
-    return f"Beside {first.baseline} ({first.design}, {paired}; {ratios})"
+    return f"Beside {first.baseline} ({first.design}, {paired}; latencies ÷ the baseline's: above 1 = worse)"
 
 
 def _cells(row: ComparisonRow) -> list[str]:
@@ -89,30 +100,41 @@ def _cells(row: ComparisonRow) -> list[str]:
         number(row.e_decode.value),
         number(row.c.value) + alike,
         number(row.speedup_decode.value),
-        percent(row.acceptance_rate.value),
+        _whole_percent(row.acceptance_rate.value),
         share_range(row.rollback_rate),
-        *(DASH if m is None else _times(m.ratio) for m in ratios),
+        *(DASH if m is None else _marked(m.ratio) for m in ratios),
         DASH if errors is None else percent(errors.candidate.value),
     ]
+
+
+def _whole_percent(value: float | None) -> str:
+    return DASH if value is None else f"{value * 100:.0f}\u00a0%"
 
 
 def _times(interval: Interval) -> str:
     if interval.value is None:
         return DASH
     if interval.low is None or interval.high is None:
-        return f"{interval.value:.2f} (?)"
-    return f"{interval.value:.2f} [{interval.low:.2f}, {interval.high:.2f}]"
+        return f"{interval.value:.2f}\u00a0?"
+    return f"{interval.value:.2f}\u00a0[{interval.low:.2f},\u00a0{interval.high:.2f}]"
+
+
+def _marked(ratio: Interval) -> str:
+    """Shown to be above or below 1, not shown, or too little data to say."""
+    if ratio.value is None:
+        return DASH
+    if ratio.low is None or ratio.high is None:
+        return f"{ratio.value:.2f}\u00a0?"
+    return f"{ratio.value:.2f}\u00a0{'▲' if ratio.low > 1 else '▼' if ratio.high < 1 else '='}"
 
 
 def notes(rows: Sequence[ComparisonRow]) -> list[str]:
     """What the signs of the table mean, where they are used."""
-    found = []
+    found = ["▲ ▼ shown to be above or below 1; = no difference shown; ? too little data for an interval"]
     if any(r.speedup.kind == "tpot" for r in rows):
         found.append("ᵗ speedup is of time per token: " + next(r.speedup.why for r in rows if r.speedup.kind == "tpot"))
     if any(r.like_for_like is False for r in rows):
         found.append("≠ the servers ran different batches: c holds that difference too")
-    if any("(?)" in cell for r in rows for cell in _cells(r)):
-        found.append("(?) too little data for an interval: how much it takes stands in summary.json")
     size = max(r.family for r in rows)
     if size > 1:
         found.append(f"intervals are 95 % each; colours hold for all {size} rows together (Bonferroni)")
@@ -144,14 +166,31 @@ def parts_table(rows: Sequence[ComparisonRow]) -> Table | None:
     parts = [r for r in rows if r not in whole_stages(rows)]
     if not parts:
         return None
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title_justify="left", title_style="bold")
-    table.title = "By task type and length (speedup: time per token; total: total time; above 1 = faster)"
-    for i, name in enumerate(("load", "arm", "task", "input", "output", "cases", "speedup", "total", "α", "rollback")):
-        table.add_column(name, justify="left" if i < 5 else "right", overflow="fold", no_wrap=i < 5)
+    table = _table(
+        "By task type and length (speedup: time per token; total: total time; above 1 = faster)",
+        ("load", "arm", "task", "input", "output", "cases", "speedup", "total", "α", "rollback"),
+        left=5,
+    )
     for r in parts:
         labels = [r.stage, r.candidate, r.task_type or "all", r.input_segment or "all", r.output_segment or "all"]
         speeds = (_times(r.speedup.value), _times(r.speedup.total_time), percent(r.acceptance_rate.value))
         table.add_row(*labels, str(r.requests), *speeds, share_range(r.rollback_rate), style=_WORD[r.verdict_word])
+    return table
+
+
+def numbers_table(rows: Sequence[ComparisonRow]) -> Table | None:
+    """Every number of the whole stages in both arms, with the interval of its ratio or difference."""
+    stages = whole_stages(rows)
+    if not stages:
+        return None
+    head = ("load", "arm", "number", "unit", "baseline", "candidate", "ratio [95 %]", "difference")
+    table = _table("Both arms (percentiles of all sent requests: failures count as never)", head, left=4)
+    for r in stages:
+        for m in r.metrics:
+            difference = DASH if m.difference is None else _range(m.difference)
+            values = (number(m.baseline.value), number(m.candidate.value), _times(m.ratio), difference)
+            table.add_row(r.stage, r.candidate, f"{m.name} {m.aggregate}", m.unit, *values)
+        table.add_section()
     return table
 
 
@@ -171,10 +210,8 @@ def render_runs_compared(found: RunsCompared, console: Console) -> None:
 
 
 def _unpaired_table(rows: Sequence[Unpaired]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     head = ("stage", "arm", "number", "n", "median", "n", "median", "shift [95 %]", "larger", "p", "")
-    for i, name in enumerate(head):
-        table.add_column(name, justify="left" if i < 3 or i == 10 else "right", overflow="fold")
+    table = _table("Second beside first, request by request", head, left=3)
     for r in rows:
         p = DASH if r.p_adjusted is None else f"{r.p_adjusted:.2g}"
         table.add_row(

@@ -69,6 +69,7 @@ def _tables(summary: Summary, console: Console) -> None:
     rows = [] if isinstance(summary.comparison, Absent) else summary.comparison
     render_environment(summary.environment, console)
     shown = (
+        comparison.numbers_table(rows),
         comparison.parts_table(rows),
         tables.decomposition(summary.decomposition),
         tables.by_stage(summary),

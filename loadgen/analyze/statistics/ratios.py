@@ -54,9 +54,9 @@ def ratio_of_sums_clustered(
     """sum(numerator) ÷ sum(denominator); all rows of one `cluster` (case) together are one observation.
 
     Acceptance: accepted and drafted tokens of each request, clustered by case. n counts clusters with a denominator
-    above 0; an interval needs `MIN_CLUSTERS` of them. Variance by linearisation (Cochran 1977, 6.3). A share
-    (numerator <= denominator in every cluster) gets the Clopper-Pearson interval at the effective sample size, which
-    stays inside [0, 1] (Korn and Graubard 1998); another ratio a t interval on its logarithm.
+    above 0; an interval needs `MIN_CLUSTERS` of them. Variance by leaving out one cluster at a time (jackknife).
+    A share (numerator <= denominator in every cluster) gets the Clopper-Pearson interval at the effective sample size,
+    which stays inside [0, 1] (Korn and Graubard 1998); another ratio a t interval on its logarithm.
     """
     top, bottom = _by_cluster(numerator, denominator, cluster)
     n, whole = len(top), float(bottom.sum())
@@ -70,8 +70,7 @@ def ratio_of_sums_clustered(
     if n < MIN_CLUSTERS:
         reason = f"not enough data: an interval needs at least {MIN_CLUSTERS} {unit}, there are {n}"
         return replace(found, reason=reason, needs_n=MIN_CLUSTERS)
-    spread = top - value * bottom
-    variance = float(spread @ spread) * n / (n - 1) / whole**2
+    variance = _jackknife(top, bottom)
     t = t_of(n, level)
     if is_share:
         trials = effective_trials(value, variance, most=whole, when_unseen=n)
@@ -82,6 +81,13 @@ def ratio_of_sums_clustered(
         return replace(found, reason="a ratio of 0 or below has no logarithm")
     half = t * math.sqrt(variance) / value
     return replace(found, low=value * math.exp(-half), high=value * math.exp(half))
+
+
+def _jackknife(top: Floats, bottom: Floats) -> float:
+    """Variance of the ratio of sums. Unlike the linearised one it does not fall short with unequal clusters."""
+    n = len(top)
+    without = (top.sum() - top) / (bottom.sum() - bottom)
+    return float(np.square(without - without.mean()).sum()) * (n - 1) / n
 
 
 def _by_cluster(numerator: Floats, denominator: Floats, cluster: Ints) -> tuple[Floats, Floats]:
