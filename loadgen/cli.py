@@ -26,11 +26,13 @@ from loadgen.experiment import (
     RunOptions,
     RunResult,
     check,
+    compare_two,
     demo_rehearsal,
     demo_vllm,
     describe_server,
     doctor,
     judge_run,
+    last_pass,
     render_doctor,
     run_scenario,
     save_doctor,
@@ -45,6 +47,7 @@ from loadgen.report import (
     render_markdown,
     render_plan,
     render_runs,
+    render_runs_compared,
     render_terminal,
     render_verdict,
 )
@@ -96,6 +99,7 @@ ThresholdTexts = Annotated[
     list[str], typer.Option("--threshold", help="judge by this instead of the scenario's thresholds (repeatable)")
 ]
 RUNS = Path("runs")
+LAST_PASS = "last-pass"
 #: stdout takes no more. Files have their own errors (StorageError) for these.
 _STDOUT_ERRORS = frozenset({errno.EPIPE, errno.ENOSPC, errno.EFBIG, errno.EIO})
 NEXT = """
@@ -296,6 +300,28 @@ def gate(
         for verdict in verdicts:
             render_verdict(verdict, out)
     raise typer.Exit(_worst(verdicts))
+
+
+@app.command()
+def compare(
+    first: Annotated[str, typer.Argument(help="the run to compare with: directory, id, or last-pass")],
+    second: Annotated[str, typer.Argument(help="the run that is judged; with last-pass as second, the first is")],
+    threshold: ThresholdTexts = [],  # noqa: B006
+    out_dir: Out = RUNS,
+    json: Json = False,
+) -> None:
+    """Two runs made apart, the second judged against the first; marked, since they were not made in one window."""
+    one, other = (second, first) if second == LAST_PASS else (first, second)
+    judged = open_run(_run_path(Path(other), out_dir))
+    base = last_pass(out_dir, judged) if one == LAST_PASS else _run_path(Path(one), out_dir)
+    found = compare_two(open_run(base), judged, _thresholds(threshold))
+    if json:
+        parts = {"comparison": found.runs, "verdict": found.verdict}
+        _print_json({name: part.model_dump(mode="json") for name, part in parts.items()})
+    else:
+        render_verdict(found.verdict, out)
+        render_runs_compared(found.runs, out)
+    raise typer.Exit(_worst([found.verdict]))
 
 
 @app.command()
