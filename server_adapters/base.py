@@ -187,6 +187,15 @@ class Capabilities:
     notes: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One thing known of an arm, as plain JSON with where it came from; `value` None: not shown, for `reason`."""
+
+    value: Any
+    source: str | None = None
+    reason: str | None = None
+
+
 class MetricKind(StrEnum):
     COUNTER = "counter"
     GAUGE = "gauge"
@@ -290,6 +299,8 @@ class Adapter(Protocol):
     name: str
     #: "step" where one engine step gives one chunk; "token" where every token is its own chunk.
     chunk_unit: Literal["step", "token"]
+    #: for test requests: lets the answer run to `max_tokens` where the server has a way to
+    probe_sampling: Sampling
 
     def build(self, ask: Ask, capabilities: Capabilities) -> HttpRequest: ...
 
@@ -309,8 +320,10 @@ class Adapter(Protocol):
 
         Raise TargetError: unreachable, refused (401/403), unknown model, no such endpoint."""
 
-    async def environment(self, client: httpx.AsyncClient, target: Target) -> dict[str, Any]:
-        """Facts of the server as plain JSON; keys it cannot learn are absent."""
+    async def environment(self, client: httpx.AsyncClient, target: Target) -> dict[str, Fact]:
+        """What the server tells of itself, by the keys of docs/environment.md; others keep the server's own name.
+
+        What it has no way to tell is absent, or has a reason where the user can change that."""
 
     async def count_tokens(
         self, client: httpx.AsyncClient, target: Target, prompt: Prompt, endpoint: Endpoint

@@ -16,6 +16,7 @@ from server_adapters.base import (
     ChunkRun,
     CollectionError,
     Endpoint,
+    Fact,
     HttpRequest,
     MetricsPage,
     Prompt,
@@ -88,9 +89,10 @@ class OpenAIAdapter:
         trial = await try_stream(client, target, self, model, endpoint)
         return self._capabilities(cards, model, trial)
 
-    async def environment(self, client: httpx.AsyncClient, target: Target) -> dict[str, Any]:
+    async def environment(self, client: httpx.AsyncClient, target: Target) -> dict[str, Fact]:
         cards = await list_models(client, target)
-        return {"engine": "unknown (OpenAI-compatible)", **model_facts(cards, choose_model(cards, target))}
+        engine = Fact(None, None, "an OpenAI-compatible server does not tell what it is")
+        return {"engine.name": engine, **model_facts(cards, choose_model(cards, target))}
 
     async def count_tokens(
         self, client: httpx.AsyncClient, target: Target, prompt: Prompt, endpoint: Endpoint
@@ -164,11 +166,11 @@ def response_format(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
 
 
-def model_facts(cards: list[dict[str, Any]], model: str) -> dict[str, Any]:
+def model_facts(cards: list[dict[str, Any]], model: str) -> dict[str, Fact]:
     """Facts of the served model from its entry of /v1/models."""
     card = next((c for c in cards if c["id"] == model), {})
-    named = {"model": model, "model_root": card.get("root"), "max_model_len": card.get("max_model_len")}
-    return {key: value for key, value in named.items() if value is not None}
+    told = {"model.served_name": model, "model.weights": card.get("root"), "model.max_len": card.get("max_model_len")}
+    return {key: Fact(value, "/v1/models") for key, value in told.items() if value is not None}
 
 
 def _plain(value: Any) -> Any:

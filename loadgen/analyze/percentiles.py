@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Protocol
 
@@ -22,9 +23,9 @@ SMALLEST_N: dict[str, int] = {"p50": 1, "p90": 10, "p95": 20, "p99": 100}
 SMALLEST_N_P5 = 20
 
 
-def rank(n: int, percent: int) -> int:
+def rank(n: int, percent: int | Fraction) -> int:
     """1-based nearest rank: ceil(percent × n / 100), in integers, at least 1."""
-    return max(-(-percent * n // 100), 1)
+    return max(int(-(-percent * n // 100)), 1)
 
 
 def nearest_rank(ordered: Floats, percent: int) -> float:

@@ -20,7 +20,7 @@ from loadgen.drive.segment_run import SegmentRun, StopReason
 from loadgen.drive.transport import make_transport
 from loadgen.drive.types import Accounting, Deadlines, SegmentResult, Sink
 from loadgen.drive.watchdog import Watchdog
-from loadgen.plan import Case, LengthModel, OpenLoop, Plan, Segment, render
+from loadgen.plan import Case, ClosedLoop, LengthModel, OpenLoop, Plan, Segment, render
 
 
 class Driver:
@@ -175,5 +175,10 @@ class Driver:
         if isinstance(load, OpenLoop):
             indices: Iterator[int] = iter(load.index.tolist())
         else:
-            indices = itertools.count(load.first_index, load.index_step)
+            indices = itertools.islice(itertools.count(load.first_index, load.index_step), _most(load))
         return (self._plan.case(segment.stage_index, segment.phase, index) for index in indices)
+
+
+def _most(load: ClosedLoop) -> int | None:
+    """Requests that the loop can ask for; None where its time decides."""
+    return None if load.end == "both" and load.stop_ns.any() else load.cases

@@ -28,7 +28,8 @@ FIRST_MOST, FIRST_BYTES, FIRST_NS = 20_000, 32 * 2**20, 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class DriveArm:
-    """One side of the comparison as the driver needs it: `targets` are its replicas, used in turn."""
+    """One side of the comparison as the driver needs it: `targets` are its replicas, used in turn; `swapped_targets`
+    where they are while the arms have exchanged their places."""
 
     name: str
     adapter: Adapter
@@ -36,6 +37,7 @@ class DriveArm:
     model: str
     capabilities: Capabilities
     endpoint: Endpoint
+    swapped_targets: tuple[Target, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,16 +70,17 @@ class RequestBuilder:
         nonce: str | None = None,
     ) -> None:
         self._arm = arm
+        self._targets = arm.swapped_targets if segment.swapped else arm.targets
         self._asking = asking
         self._segment = segment
         self._render = render
         self._nonce = nonce or secrets.token_hex(8)
-        self._replicas = tuple(replica_of(target) for target in arm.targets)
+        self._replicas = tuple(replica_of(target) for target in self._targets)
         self._destinations: dict[tuple[object, ...], Destination] = {}
 
     def build(self, case: Case) -> Outgoing:
         """Never raises: a request that cannot be built carries its fault."""
-        number = case.index % len(self._arm.targets)
+        number = case.index % len(self._targets)
         replica = self._replicas[number]
         request_id = f"{self._segment.number}-{case.index}-{secrets.token_hex(8)}"
         sampling = replace(self._asking.sampling[case.task_index], seed=case.sampling_seed)
@@ -119,7 +122,7 @@ class RequestBuilder:
         key = (number, wire.path, alike)
         to = self._destinations.get(key)
         if to is None:
-            target = self._arm.targets[number]
+            target = self._targets[number]
             own = [(name, value.get_secret_value()) for name, value in target.headers.items()]
             to = self._destinations[key] = destination(target.url, wire.path, alike, own)
         return Post(to, ask.request_id, wire.body, exchange)

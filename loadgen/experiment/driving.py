@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import ceil
 from typing import Literal
@@ -10,6 +10,7 @@ from typing import Literal
 import httpcore
 import httpx
 
+from loadgen.control import Sample
 from loadgen.drive import (
     Deadlines,
     DriveArm,
@@ -20,7 +21,8 @@ from loadgen.drive import (
     make_kernel_transport,
     make_transport,
 )
-from loadgen.experiment.preflight import Preflight
+from loadgen.experiment.places import with_places_exchanged
+from loadgen.experiment.preflight import Preflight, targets_of
 from loadgen.plan import LengthModel, Plan, estimate
 from loadgen.record import RunWriter
 from loadgen.scenario import Limits, Reach, Scenario
@@ -81,10 +83,21 @@ def make_workers(
     transport: TransportName,
     on_ended: Callable[[int, int], None],
     on_lost: Callable[[str], None],
+    on_samples: Callable[[Sequence[Sample]], None],
+    watched: bool,
 ) -> Workers:
     """The run's workers, not yet started. The caps count the requests of all arms together: they may share hardware."""
+    exchanged = with_places_exchanged(scenario)
     arms = tuple(
-        DriveArm(name, arm.adapter, arm.targets, arm.model, arm.capabilities, scenario.workload.endpoint)
+        DriveArm(
+            name,
+            arm.adapter,
+            arm.targets,
+            arm.model,
+            arm.capabilities,
+            scenario.workload.endpoint,
+            targets_of(exchanged.arms[name]),
+        )
         for name, arm in ready.arms.items()
     )
     setup = WorkerSetup(
@@ -98,6 +111,7 @@ def make_workers(
         shard=shard,
         transport=TRANSPORTS[transport],
         transports={a.name: partial(_reaching, a.reach, transport) for a in ready.arms.values() if not a.reach.usual},
+        watched=watched,
     )
     return Workers(
         setup,
@@ -106,4 +120,5 @@ def make_workers(
         max_requests_per_second=limits.max_requests_per_second,
         on_ended=on_ended,
         on_lost=on_lost,
+        on_samples=on_samples,
     )

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 import httpx
 from pydantic import SecretStr
 
+from loadgen.drive import asking_of
 from loadgen.errors import TargetUnusable
+from loadgen.experiment.environment import Probed, capture
+from loadgen.experiment.network import Way
 from loadgen.record import ArmFacts
 from loadgen.redact import Redactor, names_of
 from loadgen.scenario import Arm, Reach, Scenario, SecretSource, reach_of, read_secret
@@ -45,13 +48,20 @@ class Preflight:
     notes: tuple[str, ...]
 
 
-async def preflight(scenario: Scenario) -> Preflight:
-    """Probe every replica of every arm. Raises TargetUnusable with every problem found, one a line."""
+def redactor_of(scenario: Scenario) -> Redactor:
+    """Masks the secrets of all arms. Raises ScenarioError where one cannot be read."""
     secrets = [s for arm in scenario.arms.values() for s in _headers(arm).values()]
-    reaches = {name: reach_of(name, arm) for name, arm in scenario.arms.items()}
-    redact = Redactor([*secrets, *(r.proxy_auth for r in reaches.values() if r.proxy_auth is not None)])
+    reaches = (reach_of(name, arm) for name, arm in scenario.arms.items())
+    return Redactor([*secrets, *(r.proxy_auth for r in reaches if r.proxy_auth is not None)])
+
+
+async def preflight(scenario: Scenario, only: Collection[str] | None = None) -> Preflight:
+    """Probe every replica of every arm (of those in `only`). Raises TargetUnusable with every problem found, one a
+    line."""
+    redact = redactor_of(scenario)
+    wanted = {name: arm for name, arm in scenario.arms.items() if only is None or name in only}
     found = await asyncio.gather(
-        *(_ready(reaches[name], name, arm, scenario, redact) for name, arm in scenario.arms.items()),
+        *(_ready(reach_of(name, arm), name, arm, scenario, redact) for name, arm in wanted.items()),
         return_exceptions=True,
     )
     problems: list[str] = []
@@ -65,8 +75,29 @@ async def preflight(scenario: Scenario) -> Preflight:
             arms[result.name] = result
     if problems:
         raise TargetUnusable(redact("\n".join(problems)))
+    arms = await _with_environments(scenario, arms, redact)
     notes = tuple(redact(f"{name}: {note}") for name, arm in arms.items() for note in arm.notes)
     return Preflight(arms, redact, notes)
+
+
+async def _with_environments(scenario: Scenario, arms: Mapping[str, ReadyArm], redact: Redactor) -> dict[str, ReadyArm]:
+    endpoint, samplings = scenario.workload.endpoint, asking_of(scenario).sampling
+    probed = [
+        Probed(
+            name,
+            scenario.arms[name],
+            Way(arm.adapter, replace(arm.targets[0], model=arm.model), arm.model, arm.capabilities, endpoint),
+            len(arm.targets),
+            samplings,
+            partial(arm.client, PROBE_TIMEOUT_S),
+        )
+        for name, arm in arms.items()
+    ]
+    captured = await capture(probed, redact)
+    return {
+        name: replace(arm, facts=arm.facts.model_copy(update={"environment": captured[name]}))
+        for name, arm in arms.items()
+    }
 
 
 def _headers(arm: Arm) -> dict[str, SecretStr]:
@@ -108,11 +139,7 @@ async def _look_at(
     first = capabilities[0]
     _check_replicas(name, targets, capabilities, redact)
     _check_expectations(name, arm, first)
-    try:
-        environment = await adapter.environment(client, targets[0])
-    except (TargetError, httpx.HTTPError) as error:
-        environment = {"reason": f"environment could not be read: {type(error).__name__}"}
-    facts = _facts(arm, targets, adapter, model, first, environment, scenario, redact)
+    facts = _facts(arm, targets, adapter, model, first, scenario, redact)
     return ReadyArm(name, adapter, targets, model, first, facts, _notes(arm, first, scenario, reach), reach)
 
 
@@ -189,7 +216,6 @@ def _facts(
     adapter: Adapter,
     model: str,
     capabilities: Capabilities,
-    environment: dict[str, Any],
     scenario: Scenario,
     redact: Redactor,
 ) -> ArmFacts:
@@ -204,7 +230,7 @@ def _facts(
         model=model,
         endpoint=scenario.workload.endpoint,
         capabilities={f: getattr(capabilities, f) for f in capabilities.__dataclass_fields__},
-        environment=environment,
+        environment={},  # captured once every arm is known to be usable
         facts=dict(arm.facts),
         spec_method=arm.spec_method or capabilities.spec_method,
         k=capabilities.k,

@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import re
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import Discriminator, Field, SecretStr, Tag, model_validator
 
-from loadgen.scenario.base import BaseUrl, FilePath, Loc, Model, PageUrl, ProxyUrl, refuse
+from loadgen.scenario.base import BaseUrl, FilePath, Loc, Model, PageUrl, ProxyUrl, Seconds, refuse
 from loadgen.scenario.tls import TlsKeys
 
 #: Set by the transport or the adapter; a scenario that sets them would break the request.
 OWNED_HEADERS = frozenset(
     {"accept-encoding", "connection", "content-length", "content-type", "host", "transfer-encoding"}
 )
+
+
+def _shape(value: Any) -> str:
+    """One branch is validated, so that a wrong value gets one message."""
+    return "argv" if isinstance(value, list) else "shell"
+
+
+_Word = Annotated[str, Field(min_length=1)]
+#: A list is run as it is; a text by /bin/sh. Neither is ever filled in: what a command must know is in its environment.
+Command = Annotated[
+    Annotated[_Word, Tag("shell")] | Annotated[list[_Word], Field(min_length=1), Tag("argv")], Discriminator(_shape)
+]
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110 token
 
 
@@ -69,6 +81,19 @@ class Arm(Model):
     speculation: Literal["on", "off"] | None = Field(
         None, description="what the server must be found to do; a mismatch fails the preflight"
     )
+    start: Command | None = Field(
+        None,
+        description="command that starts the server: a list of words, or a text for /bin/sh; without stop it is the "
+        "server itself and stays in the foreground",
+    )
+    stop: Command | None = Field(
+        None, description="command that stops it, where start returns once it has started the server elsewhere"
+    )
+    start_timeout_s: Seconds = Field(900.0, description="how long it may take until the server answers")
+    stop_timeout_s: Seconds = Field(120.0, description="how long stop may take, or the server after SIGTERM")
+    health_url: PageUrl | None = Field(
+        None, description="answers 200 once the server is ready; default: the first URL's /health"
+    )
     declared_differences: list[str] = Field(
         default_factory=list, description="differences from the baseline that are meant, besides speculation"
     )
@@ -84,6 +109,8 @@ class Arm(Model):
         if self.url is not None and self.urls:
             problems.append((("url",), "contradicts urls: give one of the two"))
         problems += _twice("urls", self.urls) + _twice("metrics_urls", self.metrics_urls or [])
+        if self.stop is not None and self.start is None:
+            problems.append((("stop",), "needs start: only what was started here is stopped here"))
         if self.speculation == "off" and self.spec_method is not None:
             problems.append((("spec_method",), "contradicts speculation: off"))
         refuse(problems + _headers(self) + _reach(self))
