@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import re
 import sys
 import traceback
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import asdict
 from enum import IntEnum
 from pathlib import Path
@@ -18,35 +19,58 @@ import typer
 from rich.console import Console
 
 from loadgen import __version__
-from loadgen.analyze import Summary, analyze
+from loadgen.analyze import Summary
 from loadgen.errors import ScenarioError, SpecloadError, StorageError, TargetUnusable
 from loadgen.experiment import (
     Ceiling,
     RunOptions,
     RunResult,
     check,
+    compare_two,
     demo_rehearsal,
     demo_vllm,
     describe_server,
     doctor,
+    judge_run,
+    last_pass,
     render_doctor,
     run_scenario,
     save_doctor,
 )
 from loadgen.record import list_runs, open_run, record_schema, write_export
 from loadgen.redact import Redactor, printable
-from loadgen.report import RunProgress, planned_load, render_plan, render_runs, render_terminal
-from loadgen.scenario import SecretSource, load_scenario, scenario_schema
+from loadgen.report import (
+    RunProgress,
+    planned_load,
+    render_environment,
+    render_junit,
+    render_markdown,
+    render_plan,
+    render_runs,
+    render_runs_compared,
+    render_terminal,
+    render_verdict,
+)
+from loadgen.scenario import (
+    SecretSource,
+    Threshold,
+    ThresholdError,
+    load_scenario,
+    parse_threshold,
+    scenario_schema,
+)
+from loadgen.verdict import Verdict, verdict_schema
 
 
 class Exit(IntEnum):
-    """Contract: docs/cli.md. 99 joins with the verdict."""
+    """Contract: docs/cli.md."""
 
     PASS = 0
     INTERNAL = 1
     USAGE = 2
     TARGET = 3
     INCONCLUSIVE = 98
+    FAIL = 99
     INTERRUPTED = 130
 
 
@@ -65,9 +89,20 @@ RunDir = Annotated[Path, typer.Argument(help="run directory, or a run id under -
 Out = Annotated[Path, typer.Option("--out", help="folder of run directories")]
 Set = Annotated[list[str], typer.Option("--set", help="override a scenario key: dotted.key=value (repeatable)")]
 ArmUrl = Annotated[list[str], typer.Option("--arm", help="URL of an arm: name=URL (repeatable)")]
+Workers = Annotated[
+    int | None, typer.Option("--workers", min=1, max=256, help="processes that drive the load; default: as needed")
+]
 Json = Annotated[bool, typer.Option("--json", help="print JSON on stdout, nothing else")]
 
+TimeBudget = Annotated[
+    str | None, typer.Option("--time-budget", help="fit the scenario into so much time: 90s, 10m, 1h, 1h30m")
+]
+
+ThresholdTexts = Annotated[
+    list[str], typer.Option("--threshold", help="judge by this instead of the scenario's thresholds (repeatable)")
+]
 RUNS = Path("runs")
+LAST_PASS = "last-pass"
 #: stdout takes no more. Files have their own errors (StorageError) for these.
 _STDOUT_ERRORS = frozenset({errno.EPIPE, errno.ENOSPC, errno.EFBIG, errno.EIO})
 NEXT = """
@@ -145,27 +180,32 @@ def check_command(
     scenario: ScenarioFile,
     arm: ArmUrl = [],  # noqa: B006  (typer reads the default, never mutates it)
     set_: Set = [],  # noqa: B006
+    time_budget: TimeBudget = None,
     offline: Annotated[bool, typer.Option("--offline", help="do not look at the targets")] = False,
+    workers: Workers = None,
     json: Json = False,
 ) -> None:
     """Validate a scenario, draw its load, count requests, tokens, minutes and cost, look at the targets."""
     loaded = load_scenario(scenario, set_, _arms(arm))
-    found = asyncio.run(check(loaded, targets=not offline))
+    found = asyncio.run(check(loaded, targets=not offline, workers=workers, time_budget_s=_seconds(time_budget)))
     if json:
         return _print_json(
             {
                 "plan_hash": found.plan.hash,
+                "design": asdict(found.plan.design),
                 "totals": asdict(found.plan.totals),
                 "estimate": asdict(found.estimate),
                 "limits": asdict(found.limits),
                 "stages": [asdict(s) for s in planned_load(found.plan)],
                 "arms": {n: a.facts.model_dump() for n, a in found.ready.arms.items()} if found.ready else None,
+                "environment": [d.model_dump() for d in found.environment],
                 "notes": list(found.notes),
+                "workers": found.workers,
                 "ceiling": _ceiling(found.ceiling),
                 "warnings": list(found.warnings),
             }
         )
-    render_plan(found.plan, loaded.scenario.load, found.limits, out)
+    render_plan(found.plan, found.loaded.scenario.load, found.limits, out)
     for warning in found.warnings:
         out.print(f"! {warning}", style="yellow", markup=False)
     if found.ready:
@@ -173,8 +213,10 @@ def check_command(
             c = ready.capabilities
             speculation = {True: f"on (k = {c.k})", False: "off", None: "not visible"}[c.speculation]
             _line(f"{name}: {ready.model} on {ready.adapter.name} {c.version or ''}, speculation {speculation}: ready")
-        for note in found.notes:
-            _line(f"• {note}")
+    for note in found.notes:
+        _line(f"• {note}")
+    if found.ready:
+        render_environment(found.environment, out)
     return None
 
 
@@ -188,14 +230,13 @@ def run(
     transport: Annotated[
         Literal["plain", "kernel"], typer.Option("--transport", help="stamps in user space, or the kernel's (Linux)")
     ] = "plain",
-    workers: Annotated[
-        int | None, typer.Option("--workers", min=1, max=256, help="processes that drive the load; default: as needed")
-    ] = None,
+    workers: Workers = None,
+    time_budget: TimeBudget = None,
     json: Json = False,
 ) -> None:
     """Replay a scenario against its arms, record everything, print the report."""
     loaded = load_scenario(scenario, set_, _arms(arm))
-    options = RunOptions(out_dir, tuple(set_), _shard(shard), workers, transport)
+    options = RunOptions(out_dir, tuple(set_), _shard(shard), workers, transport, _seconds(time_budget))
     _finish(_watched(lambda progress: run_scenario(loaded, options, progress)), json, judged=True)
 
 
@@ -230,12 +271,61 @@ def runs(out_dir: Out = RUNS, json: Json = False) -> None:
 def report(
     run_dir: RunDir,
     out_dir: Out = RUNS,
-    format_: Annotated[Literal["text", "json"], typer.Option("--format", help="text or json")] = "text",
+    format_: Annotated[
+        Literal["text", "json", "junit", "markdown"],
+        typer.Option("--format", help="text; json: the summary; junit, markdown: the verdict"),
+    ] = "text",
+    details: Annotated[bool, typer.Option("--details", help="every table, also of a comparison")] = False,
     json: Json = False,
 ) -> None:
     """Recompute every number from a run directory, finished or not, and print it."""
-    summary = analyze(open_run(_run_path(run_dir, out_dir)))
-    _show(summary, json or format_ == "json")
+    judged = judge_run(open_run(_run_path(run_dir, out_dir)))
+    if json or format_ in ("text", "json"):
+        return _show(judged.summary, json or format_ == "json", details)
+    verdict = _there(judged.verdict, run_dir)
+    sys.stdout.write(render_junit(verdict) if format_ == "junit" else render_markdown(verdict))
+    return None
+
+
+@app.command()
+def gate(
+    run_dirs: Annotated[list[Path], typer.Argument(help="run directories, or run ids under --out", metavar="RUN...")],
+    threshold: ThresholdTexts = [],  # noqa: B006
+    out_dir: Out = RUNS,
+    json: Json = False,
+) -> None:
+    """Thresholds to an exit code: 0 all runs pass, 99 one fails, 98 otherwise."""
+    chosen = _thresholds(threshold)
+    judged = [(run, judge_run(open_run(_run_path(run, out_dir)), chosen)) for run in run_dirs]
+    verdicts = [_there(found.verdict, run) for run, found in judged]
+    if json:
+        _print_json([verdict.model_dump(mode="json") for verdict in verdicts])
+    else:
+        for verdict in verdicts:
+            render_verdict(verdict, out)
+    raise typer.Exit(_worst(verdicts))
+
+
+@app.command()
+def compare(
+    first: Annotated[str, typer.Argument(help="the run to compare with: directory, id, or last-pass")],
+    second: Annotated[str, typer.Argument(help="the run that is judged; with last-pass as second, the first is")],
+    threshold: ThresholdTexts = [],  # noqa: B006
+    out_dir: Out = RUNS,
+    json: Json = False,
+) -> None:
+    """Two runs made apart, the second judged against the first; marked, since they were not made in one window."""
+    one, other = (second, first) if second == LAST_PASS else (first, second)
+    judged = open_run(_run_path(Path(other), out_dir))
+    base = last_pass(out_dir, judged) if one == LAST_PASS else _run_path(Path(one), out_dir)
+    found = compare_two(open_run(base), judged, _thresholds(threshold))
+    if json:
+        parts = {"comparison": found.runs, "verdict": found.verdict}
+        _print_json({name: part.model_dump(mode="json") for name, part in parts.items()})
+    else:
+        render_verdict(found.verdict, out)
+        render_runs_compared(found.runs, out)
+    raise typer.Exit(_worst([found.verdict]))
 
 
 @app.command()
@@ -258,13 +348,14 @@ def export(
 
 @app.command()
 def schema(
-    what: Annotated[Literal["scenario", "record", "summary"], typer.Argument(help="which contract")],
+    what: Annotated[Literal["scenario", "record", "summary", "verdict"], typer.Argument(help="which contract")],
 ) -> None:
     """Print a contract as JSON Schema."""
     schemas: dict[str, Callable[[], dict[str, Any]]] = {
         "scenario": scenario_schema,
         "record": record_schema,
         "summary": lambda: Summary.model_json_schema(mode="serialization"),
+        "verdict": verdict_schema,
     }
     _print_json(schemas[what]())
 
@@ -334,15 +425,43 @@ def _finish(result: RunResult, json: bool, *, judged: bool) -> None:
         out.print(f"records: {result.path} · again: specload report {result.path}", markup=False, soft_wrap=True)
     if result.state == "interrupted":
         raise typer.Exit(Exit.INTERRUPTED)
-    if result.state == "failed":
+    if result.state in ("failed", "inconclusive"):
         _complain(f"the run was ended early: {result.reason}")
-        raise typer.Exit(Exit.INTERNAL)
+        raise typer.Exit(Exit.INCONCLUSIVE if result.state == "inconclusive" else Exit.INTERNAL)
     if empty := _without_success(result.summary):
         _complain(f"no request of {', '.join(empty)} succeeded: why is in {result.path / 'anomalies.log'}")
         raise typer.Exit(Exit.INTERNAL)
     if judged and result.summary.validity.state == "invalid":
         _complain(f"the measurement is invalid: {result.summary.validity.reasons[0].removeprefix('invalid: ')}")
-        raise typer.Exit(Exit.INCONCLUSIVE)
+        raise typer.Exit(Exit.FAIL if result.verdict and result.verdict.verdict == "fail" else Exit.INCONCLUSIVE)
+    if judged and result.verdict is not None:
+        raise typer.Exit(_worst([result.verdict]))
+
+
+def _worst(verdicts: Sequence[Verdict]) -> Exit:
+    words = {verdict.verdict for verdict in verdicts}
+    if "fail" in words:
+        return Exit.FAIL
+    return Exit.PASS if words == {"pass"} else Exit.INCONCLUSIVE
+
+
+def _there(verdict: Verdict | None, run: Path) -> Verdict:
+    if verdict is None:
+        raise ScenarioError([f"{run}: nothing to judge: it has one arm and its scenario names no thresholds"])
+    return verdict
+
+
+def _thresholds(texts: Sequence[str]) -> tuple[Threshold, ...] | None:
+    """None where nothing is given: then the scenario's hold."""
+    found, problems = [], []
+    for text in texts:
+        try:
+            found.append(parse_threshold(text))
+        except ThresholdError as error:
+            problems.append(f"--threshold {text!r}: {error}")
+    if problems:
+        raise ScenarioError(problems)
+    return tuple(found) or None
 
 
 def _without_success(summary: Summary) -> list[str]:
@@ -351,10 +470,10 @@ def _without_success(summary: Summary) -> list[str]:
     return [name for name, requests in asked.items() if requests.sent and not requests.outcomes.get("ok")]
 
 
-def _show(summary: Summary, json: bool) -> None:
+def _show(summary: Summary, json: bool, details: bool = False) -> None:
     if json:
         return _print_json(summary.model_dump(mode="json"))
-    render_terminal(summary, out)
+    render_terminal(summary, out, details)
     return None
 
 
@@ -391,6 +510,18 @@ def _shard(text: str | None) -> tuple[int, int] | None:
     if not (i.isdigit() and n.isdigit() and int(i) < int(n)):
         raise ScenarioError([f"--shard {text!r}: write it as I/N with 0 <= I < N, like --shard 0/4"])
     return int(i), int(n)
+
+
+def _seconds(text: str | None) -> float | None:
+    """A duration like 90s, 10m or 1h30m; the unit must be there."""
+    if text is None:
+        return None
+    parts = re.fullmatch(r"(?:(\d{1,4})h)?(?:(\d{1,6})m)?(?:(\d{1,8})s)?", text)
+    hours, minutes, seconds = (int(part or 0) for part in parts.groups()) if parts and text else (0, 0, 0)
+    total = 3600 * hours + 60 * minutes + seconds
+    if total <= 0:
+        raise ScenarioError([f"--time-budget {text!r}: write it with its unit, like 90s, 10m or 1h30m"])
+    return float(total)
 
 
 def _run_path(run_dir: Path, out_dir: Path) -> Path:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import httpx
@@ -13,8 +13,10 @@ from server_adapters.base import (
     Ask,
     Capabilities,
     Chunk,
+    ChunkRun,
     CollectionError,
     Endpoint,
+    Fact,
     HttpRequest,
     MetricsPage,
     Prompt,
@@ -24,6 +26,7 @@ from server_adapters.base import (
 )
 from server_adapters.exposition import read_samples
 from server_adapters.openai_chunks import read_chunk, read_error, read_http_error, read_object
+from server_adapters.openai_plain import read_run
 from server_adapters.probing import NOTHING_KNOWN, Trial, choose_model, list_models, try_stream
 
 PATHS: Mapping[Endpoint, str] = {"completions": "/v1/completions", "chat": "/v1/chat/completions"}
@@ -64,6 +67,9 @@ class OpenAIAdapter:
     def parse_chunk(self, data: bytes) -> Chunk:
         return self._read(read_object(data))
 
+    def parse_run(self, payloads: Sequence[bytes]) -> ChunkRun:
+        return read_run(payloads)
+
     def parse_body(self, data: bytes) -> Chunk:
         payload = read_object(data)
         if "choices" not in payload and read_error(payload, None) is None:
@@ -83,9 +89,10 @@ class OpenAIAdapter:
         trial = await try_stream(client, target, self, model, endpoint)
         return self._capabilities(cards, model, trial)
 
-    async def environment(self, client: httpx.AsyncClient, target: Target) -> dict[str, Any]:
+    async def environment(self, client: httpx.AsyncClient, target: Target) -> dict[str, Fact]:
         cards = await list_models(client, target)
-        return {"engine": "unknown (OpenAI-compatible)", **model_facts(cards, choose_model(cards, target))}
+        engine = Fact(None, None, "an OpenAI-compatible server does not tell what it is")
+        return {"engine.name": engine, **model_facts(cards, choose_model(cards, target))}
 
     async def count_tokens(
         self, client: httpx.AsyncClient, target: Target, prompt: Prompt, endpoint: Endpoint
@@ -105,6 +112,8 @@ class OpenAIAdapter:
         return dataclasses.replace(NOTHING_KNOWN, **changes)
 
     def _read(self, payload: Mapping[str, Any]) -> Chunk:
+        """An adapter that finds more than `read_chunk` in a plain payload (openai_plain.py) has a `parse_run` of its
+        own."""
         return read_chunk(payload)
 
     def _neutral(self) -> dict[str, Any]:
@@ -157,11 +166,11 @@ def response_format(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
 
 
-def model_facts(cards: list[dict[str, Any]], model: str) -> dict[str, Any]:
+def model_facts(cards: list[dict[str, Any]], model: str) -> dict[str, Fact]:
     """Facts of the served model from its entry of /v1/models."""
     card = next((c for c in cards if c["id"] == model), {})
-    named = {"model": model, "model_root": card.get("root"), "max_model_len": card.get("max_model_len")}
-    return {key: value for key, value in named.items() if value is not None}
+    told = {"model.served_name": model, "model.weights": card.get("root"), "model.max_len": card.get("max_model_len")}
+    return {key: Fact(value, "/v1/models") for key, value in told.items() if value is not None}
 
 
 def _plain(value: Any) -> Any:

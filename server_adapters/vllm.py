@@ -15,6 +15,7 @@ from server_adapters.base import (
     Chunk,
     CollectionError,
     Endpoint,
+    Fact,
     MetricsPage,
     Prompt,
     Sampling,
@@ -24,10 +25,18 @@ from server_adapters.base import (
 from server_adapters.openai import OpenAIAdapter, model_facts, prompt_field, response_format
 from server_adapters.openai_chunks import read_chunk
 from server_adapters.probing import Trial, ask_json, ask_server, choose_model, list_models, shown, try_stream
-from server_adapters.vllm_environment import counts_artefact, select, spec_k, spec_method
+from server_adapters.vllm_environment import (
+    counts_artefact,
+    from_fingerprint,
+    from_labels,
+    select,
+    spec_k,
+    spec_method,
+)
 from server_adapters.vllm_families import VllmPage, read_page
 from server_adapters.vllm_notes import notes_for
 from server_adapters.vllm_per_request import read_spec, read_timings
+from server_adapters.vllm_tokenizer import token_ids
 
 _SERVER_INFO = "/server_info?config_format=json"
 _CACHE_SALT_SINCE = (0, 9)
@@ -88,23 +97,20 @@ class VllmAdapter(OpenAIAdapter):
         )
         return dataclasses.replace(capabilities, notes=(*capabilities.notes, *notes))
 
-    async def environment(self, client: httpx.AsyncClient, target: Target) -> dict[str, Any]:
-        """Flat facts. `system_fingerprint` is there where this adapter's probe of the target has seen one."""
+    async def environment(self, client: httpx.AsyncClient, target: Target) -> dict[str, Fact]:
+        """What the server tells; the fingerprint where this adapter's probe of the target has seen one."""
         cards = await list_models(client, target)
+        model = choose_model(cards, target)
         version, info = await _version(client, target), await _server_info(client, target)
         pages, _ = await _pages(client, target)
-        speculation = _speculation(pages, info, target.spec_method)
-        told = {
-            "version": version,
-            "system_fingerprint": self._fingerprints.get(target.url),
-            **{key: speculation[key] for key in ("speculation", "k", "spec_method")},
-        }
-        facts: dict[str, Any] = {"engine": "vllm", **model_facts(cards, choose_model(cards, target))}
-        facts |= {key: value for key, value in told.items() if value is not None}
-        if pages:
-            cache = {f"cache.{key}": value for key, value in pages[0].cache_labels.items() if key != "engine"}
-            facts |= dict(sorted(cache.items()))
-        return facts | (select(info) if info is not None else {})
+        facts = {"engine.name": Fact("vllm", "adapter"), **model_facts(cards, model)}
+        if version is not None:
+            facts["engine.version"] = Fact(version, "/version")
+        facts |= from_fingerprint(self._fingerprints.get(target.url)) | await token_ids(client, target, model)
+        facts |= _told_by_metrics(pages)
+        if info is None:
+            return facts
+        return facts | select(info)
 
     async def count_tokens(
         self, client: httpx.AsyncClient, target: Target, prompt: Prompt, endpoint: Endpoint
@@ -114,11 +120,10 @@ class VllmAdapter(OpenAIAdapter):
         return count if type(count) is int and count >= 0 else None
 
     def _read(self, payload: Mapping[str, Any]) -> Chunk:
-        chunk = read_chunk(payload)
         metrics = payload.get("metrics")
         if not isinstance(metrics, dict):
-            return chunk
-        return dataclasses.replace(chunk, spec=read_spec(metrics), timings=read_timings(metrics))
+            return read_chunk(payload)
+        return read_chunk(payload, read_spec(metrics), read_timings(metrics))
 
     def _neutral(self) -> dict[str, Any]:
         # A model's generation_config.json may set any of these for requests that leave them out (H9).
@@ -178,6 +183,17 @@ def _speculation(pages: list[VllmPage], info: Mapping[str, Any] | None, declared
         "spec_method": spec_method(info),
         "counts_artefact": counts_artefact(info, declared),
     }
+
+
+def _told_by_metrics(pages: list[VllmPage]) -> dict[str, Fact]:
+    """Speculation by its counters, and the cache's configuration."""
+    if not pages:
+        return {}
+    told = _speculation(pages, None, None)
+    facts = {"speculation.on": Fact(told["speculation"], "/metrics")}
+    if told["k"] is not None:
+        facts["speculation.k"] = Fact(told["k"], "/metrics positions")
+    return facts | from_labels(pages[0].cache_labels)
 
 
 async def _version(client: httpx.AsyncClient, target: Target) -> str | None:

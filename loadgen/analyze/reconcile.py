@@ -20,6 +20,7 @@ from loadgen.analyze.windows import SegmentWindow
 
 FEWER = "the server counted less: lost scrapes, another metrics page, a restart, or statistics disabled"
 MORE = "the server counted more: other traffic in the window, requests lost on the way, or tokens cut after us"
+NOT_IDLE = "the server was not seen idle at both edges: other work may be in the window"
 #: decode steps may differ by this share: chunks merged on the server
 STEPS_AGREE = 0.01
 
@@ -69,7 +70,7 @@ class _Window:
         if counters.incomplete or counters.restarts:
             return "; ".join(counters.incomplete) or f"{counters.restarts} restarts inside the window"
         if self.window.idle is not True:
-            return "the server was not seen idle at both edges: other work may be in the window"
+            return NOT_IDLE
         return None
 
 

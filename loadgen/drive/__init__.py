@@ -24,7 +24,7 @@ from loadgen.drive.types import (
     Sink,
     WorkerEnd,
 )
-from loadgen.drive.worker_process import WorkerSetup, WorkerSink
+from loadgen.drive.worker_process import Warmed, WorkerSetup, WorkerSink
 from loadgen.drive.workers import Workers
 
 __all__ = [
@@ -50,6 +50,7 @@ __all__ = [
     "Sink",
     "StopReason",
     "Tally",
+    "Warmed",
     "WireLimits",
     "WorkerEnd",
     "WorkerSetup",

@@ -11,22 +11,24 @@ import asyncio
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
 from typing import Any, Protocol
 
 import httpx
 
+from loadgen.control import Sample
 from loadgen.drive.asking import Asking, DriveLimits
 from loadgen.drive.cap import Budget, RateCap
 from loadgen.drive.driver import Driver
 from loadgen.drive.health import quiet_gc
 from loadgen.drive.ledger import Redact
+from loadgen.drive.live import Recent
 from loadgen.drive.recorder import RECENT, Counts, Tally
 from loadgen.drive.request import DriveArm
 from loadgen.drive.segment_run import StopReason
 from loadgen.drive.transport import make_transport
-from loadgen.drive.types import Accounting, Attempt, Deadlines, LoopHealth, SegmentResult, Sink
+from loadgen.drive.types import Accounting, Attempt, Deadlines, LoopHealth, Outcome, SegmentResult, Sink
 from loadgen.plan import LengthModel, Plan, Segment, shard
 from loadgen.processes import ignore_signals
 
@@ -35,6 +37,25 @@ REPORT_S = 0.25
 
 #: (tokens asked for, tokens told by the server) of warm-up prompts, by task type
 PromptLengths = dict[str, list[tuple[int, int]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Warmed:
+    """What a segment of warm-up has shown: `ok` of `requests` were answered, in `busy_ns` (sent to end, summed over the
+    answered ones) with `tokens` output tokens. Parts add up."""
+
+    requests: int = 0
+    ok: int = 0
+    busy_ns: int = 0
+    tokens: int = 0
+
+    def __add__(self, other: Warmed) -> Warmed:
+        return Warmed(
+            self.requests + other.requests,
+            self.ok + other.ok,
+            self.busy_ns + other.busy_ns,
+            self.tokens + other.tokens,
+        )
 
 
 class WorkerSink(Sink, Protocol):
@@ -50,7 +71,8 @@ class WorkerSink(Sink, Protocol):
 class WorkerSetup:
     """All that a worker needs, of `workers` alike; is pickled. `shard` (i, n): the run drives that share of its plan.
 
-    `sinks(worker)` makes the worker's sink in its own process.
+    `sinks(worker)` makes the worker's sink in its own process. `transport` makes the wire; `transports` that of
+    arms with one of their own, by name. `watched`: samples of what ends are told, too.
     """
 
     arms: tuple[DriveArm, ...]
@@ -62,6 +84,8 @@ class WorkerSetup:
     sinks: Callable[[int], WorkerSink]
     shard: tuple[int, int] | None = None
     transport: Callable[[Deadlines], httpx.AsyncBaseTransport] = make_transport
+    transports: Mapping[str, Callable[[Deadlines], httpx.AsyncBaseTransport]] = field(default_factory=dict)
+    watched: bool = False
     worker: int = 0
     workers: int = 1
 
@@ -115,17 +139,20 @@ class Poised:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """So far: of the whole run, and of the segments in progress. `sink_failed`: the sink keeps nothing any more."""
+    """So far: of the whole run, and of the segments in progress. `sink_failed`: the sink keeps nothing any more.
+    `samples`: of what ended since the last report."""
 
     counts: Counts
     accounting: Mapping[int, Accounting]
     sink_failed: str | None
+    samples: tuple[Sample, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
     result: SegmentResult
     lengths: PromptLengths
+    warmed: Warmed
 
     @property
     def key(self) -> tuple[str, int]:
@@ -162,16 +189,20 @@ def serve(pipe: Connection, budget: Budget | None) -> None:
 
 
 class _Learning:
-    """The sink, and what warm-up tells of prompt lengths."""
+    """The sink, and what warm-up tells of prompt lengths and of the server's pace."""
 
     def __init__(self, sink: WorkerSink) -> None:
         self.sink = sink
         self._lengths: PromptLengths = defaultdict(list)
+        self._warmed: dict[int, Warmed] = defaultdict(Warmed)
 
     def attempt(self, attempt: Attempt) -> None:
         self.sink.attempt(attempt)
+        if attempt.case.phase != "warmup":
+            return
+        self._warmed[attempt.segment] += _pace(attempt)
         asked, told = attempt.case.input_len_requested, attempt.input_len
-        if attempt.case.phase == "warmup" and asked is not None and told is not None:
+        if asked is not None and told is not None:
             self._lengths[attempt.case.task_type].append((asked, told))
 
     def health(self, health: LoopHealth) -> None:
@@ -182,13 +213,24 @@ class _Learning:
         told, self._lengths = dict(self._lengths), defaultdict(list)
         return told
 
+    def warmed(self, segment: int) -> Warmed:
+        """Of one segment, which has ended."""
+        return self._warmed.pop(segment, Warmed())
+
+
+def _pace(attempt: Attempt) -> Warmed:
+    if attempt.outcome is not Outcome.OK or attempt.sent_ns is None or not attempt.output_len:
+        return Warmed(1)
+    return Warmed(1, 1, attempt.end_ns - attempt.sent_ns, attempt.output_len)
+
 
 class _Worker:
     def __init__(self, pipe: Connection, setup: WorkerSetup, budget: Budget | None) -> None:
         self._pipe = pipe
         self._setup = setup
         self._sink = _Learning(setup.sinks(setup.worker))
-        self._tally = Tally(budget, recent=-(-RECENT // setup.workers))
+        samples = Recent(seed=setup.worker) if setup.watched else None
+        self._tally = Tally(budget, recent=-(-RECENT // setup.workers), samples=samples)
         self._rate_per_s: float | None = None
         self._segments = {segment.number: segment for segment in setup.plan.segments}
         self._drivers = {arm.name: self._driver(arm) for arm in setup.arms}
@@ -201,7 +243,7 @@ class _Worker:
         s = self._setup
         return Driver(
             arm, s.plan, s.lengths, self._sink, s.limits, s.asking, s.redact,
-            worker=s.worker, tally=self._tally, transport=s.transport,
+            worker=s.worker, tally=self._tally, transport=s.transports.get(arm.name, s.transport),
         )  # fmt: skip
 
     async def run(self) -> None:
@@ -265,13 +307,14 @@ class _Worker:
         part = self._setup.part(segment, self._setup.worker)
         driver.lengths = asked.lengths
         self._share_cap(asked.rate_per_s)
+        await driver.prepare(part, asked.nonce)
         with quiet_gc():
             self._send(Poised(segment.number))
             start_ns = await self._begins[segment.number]
             result = await driver.run(part, start_ns, asked.nonce)
         del self._begins[segment.number]
         self._send(self._progress())
-        self._send(Ended(result, self._sink.learned()))
+        self._send(Ended(result, self._sink.learned(), self._sink.warmed(segment.number)))
 
     def _share_cap(self, rate_per_s: float | None) -> None:
         """One cap for all arms: they may share hardware. It is kept as long as the share stays the same."""
@@ -290,4 +333,4 @@ class _Worker:
     def _progress(self) -> Progress:
         driven = {n: self._drivers[self._segments[n].arm].accounting for n in self._begins}
         accounting = {n: replace(books) for n, books in driven.items() if books is not None}
-        return Progress(self._tally.counts(), accounting, self._sink.sink.failed)
+        return Progress(self._tally.counts(), accounting, self._sink.sink.failed, self._tally.take_samples())

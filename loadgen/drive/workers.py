@@ -11,6 +11,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from loadgen.clock import now_ns
+from loadgen.control import Sample
 from loadgen.drive.cap import Budget
 from loadgen.drive.recorder import Counts
 from loadgen.drive.segment_run import StopReason
@@ -27,6 +28,7 @@ from loadgen.drive.worker_process import (
     PromptLengths,
     Ready,
     Stop,
+    Warmed,
     WorkerSetup,
     serve,
 )
@@ -44,7 +46,8 @@ class Workers:
     """The worker processes of a run. Does not raise for a worker that dies: that is told to `on_lost`, once and
     at once, and what is awaited of it ends.
 
-    `on_ended(requests, failed)`: so many more requests have ended. `max_requests` is exact over all workers.
+    `on_ended(requests, failed)`: so many more requests have ended. `on_samples`: of measured ones among them, where the
+    setup says `watched`. `max_requests` is exact over all workers.
     """
 
     def __init__(
@@ -56,7 +59,9 @@ class Workers:
         max_requests_per_second: float | None = None,
         on_ended: Callable[[int, int], None] = lambda _requests, _failed: None,
         on_lost: Callable[[str], None] = lambda _reason: None,
+        on_samples: Callable[[Sequence[Sample]], None] = lambda _samples: None,
     ) -> None:
+        self._on_samples = on_samples
         self._setup = replace(setup, workers=workers)
         self._max_requests = max_requests
         self._rate_per_s = max_requests_per_second
@@ -65,6 +70,8 @@ class Workers:
         self._budget: Budget | None = None
         self._links: list[_Link] = []
         self.lengths_learned: PromptLengths = {}
+        self._warmed: dict[int, Warmed] = {}
+        self._nonces: dict[tuple[str, int, int], str] = {}
 
     @property
     def pids(self) -> list[int | None]:
@@ -88,12 +95,13 @@ class Workers:
 
     async def prepare(self, group: Sequence[Segment], lengths: LengthModel) -> None:
         """Have the segments that will be driven together prepared. Returns when every worker has said ready."""
-        parts = {segment.number: self._working(segment) for segment in group}
+        segments = {segment.number: segment for segment in group}
+        parts = {number: self._working(segment) for number, segment in segments.items()}
         widest = max(len(working) for working in parts.values())
         rate_per_s = None if self._rate_per_s is None else self._rate_per_s / widest
         asks = []
         for number, working in parts.items():
-            asked = Prepare(number, lengths, secrets.token_hex(8), rate_per_s)
+            asked = Prepare(number, lengths, self._nonce(segments[number]), rate_per_s)
             asks += [link.ask(asked, ("poised", number)) for link in working]
         await asyncio.gather(*asks)
 
@@ -105,6 +113,7 @@ class Workers:
             *(link.ask(Go(segment.number, start_ns), ("ended", segment.number)) for link in working)
         )
         self.lengths_learned = {}
+        self._warmed[segment.number] = sum((answer.warmed for answer in ended if answer), Warmed())
         for answer in ended:
             for task, pairs in answer.lengths.items() if answer else ():
                 self.lengths_learned.setdefault(task, []).extend(pairs)
@@ -113,6 +122,20 @@ class Workers:
             for link, answer in zip(working, ended, strict=True)
         ]
         return merge_results(parts)
+
+    def warmed(self, segment: int) -> Warmed:
+        """What a segment of warm-up that was driven has shown; taken once."""
+        return self._warmed.pop(segment, Warmed())
+
+    def _nonce(self, segment: Segment) -> str:
+        """Begins the cache salts. One for each arm, stage and repeat, so that no repeat and no arm finds a prompt of
+        another in a cache, while blocks of one repeat can share a prefix; of warm-up one for each window, since all
+        windows ask the same requests."""
+        if segment.phase == "warmup":
+            return secrets.token_hex(8)
+        return self._nonces.setdefault(
+            (segment.arm, segment.stage_index, segment.repeat_idx), secrets.token_hex(8)
+        )  # fmt: skip
 
     def stop(self, reason: StopReason) -> None:
         """Start nothing more, also in later segments; a second call cuts what is in flight at once."""
@@ -138,6 +161,8 @@ class Workers:
         ended, failed = progress.counts.ended - before.ended, progress.counts.failed - before.failed
         if ended:
             self._on_ended(ended, failed)
+        if progress.samples:
+            self._on_samples(progress.samples)
 
 
 class _Link:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from loadgen.errors import TargetUnusable
 from loadgen.experiment.preflight import Preflight
-from loadgen.plan import Case, ClosedLoop, Plan, Segment
+from loadgen.plan import Case, PhaseName, Plan
 
 #: Cases of a stage that are looked at.
 LOOKED_AT = 512
@@ -16,7 +16,7 @@ def check_context(plan: Plan, ready: Preflight) -> tuple[str, ...]:
     Raises TargetUnusable where it would refuse prompts: the rest of the run would then be of the survivors only.
     """
     notes = []
-    cases = [case for segment in _first_of_each(plan) for case in _cases(plan, segment)]
+    cases = [case for stage, phase in _parts(plan) for case in _cases(plan, stage, phase)]
     for name, arm in ready.arms.items():
         limit = arm.capabilities.max_model_len
         if limit is None:
@@ -37,17 +37,14 @@ def check_context(plan: Plan, ready: Preflight) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _first_of_each(plan: Plan) -> list[Segment]:
-    """One segment of every stage and phase: arms and repeats ask the same."""
-    seen = {(s.stage_index, s.phase): s for s in reversed(plan.segments)}
-    return list(seen.values())
+def _parts(plan: Plan) -> list[tuple[int, PhaseName]]:
+    """Every stage and phase: arms and repeats ask the same."""
+    return list(dict.fromkeys((s.stage_index, s.phase) for s in plan.segments))
 
 
-def _cases(plan: Plan, segment: Segment) -> list[Case]:
-    load = segment.load
-    n = LOOKED_AT if isinstance(load, ClosedLoop) and load.cases is None else 0
-    n = n or (load.cases or 0 if isinstance(load, ClosedLoop) else int(load.due_ns.size))
-    return [plan.case(segment.stage_index, segment.phase, i) for i in range(min(n, LOOKED_AT))]
+def _cases(plan: Plan, stage: int, phase: PhaseName) -> list[Case]:
+    n = plan.requests(stage, phase)
+    return [plan.case(stage, phase, i) for i in range(LOOKED_AT if n is None else min(n, LOOKED_AT))]
 
 
 def _tasks(cases: list[Case]) -> str:

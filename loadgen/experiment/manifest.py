@@ -6,16 +6,18 @@ import platform
 import sys
 from dataclasses import asdict
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from loadgen import __version__
 from loadgen.clock import anchor
-from loadgen.experiment.driving import TransportName
+from loadgen.errors import ScenarioError, StorageError
+from loadgen.experiment.driving import TransportName, transport_used
 from loadgen.experiment.preflight import Preflight
-from loadgen.plan import LengthModel, Plan
-from loadgen.record import Manifest, new_run_id
+from loadgen.plan import Fitted, LengthModel, Plan
+from loadgen.record import Manifest, new_run_id, open_run
 from loadgen.scenario import LoadedScenario
 
 
@@ -29,6 +31,7 @@ def manifest_of(
     shard: tuple[int, int] | None,
     workers: int,
     transport: TransportName,
+    budget: Fitted | None,
 ) -> Manifest:
     scenario = loaded.scenario
     return Manifest(
@@ -42,13 +45,47 @@ def manifest_of(
         plan_hash=plan.hash,
         shard=f"{shard[0]}/{shard[1]}" if shard else None,
         workers=workers,
-        design="sequential: arms take turns stage by stage (ABBA); not interleaved, so no verdict",
+        design=plan.design.name or "one arm",
+        comparison=comparison_facts(loaded, plan, ready, budget),
         length_model=asdict(lengths),
         arms={name: arm.facts for name, arm in ready.arms.items()},
-        client=client_facts(transport),
+        client={
+            **client_facts(transport),
+            "transports": {name: transport_used(arm.reach, transport) for name, arm in ready.arms.items()},
+        },
         anchors=[anchor()],
         notes=list(ready.notes),
     )
+
+
+def comparison_facts(loaded: LoadedScenario, plan: Plan, ready: Preflight, budget: Fitted | None) -> dict[str, Any]:
+    """The design in full. `warmups` and `hooks` are filled in while the run goes on."""
+    keys = loaded.scenario.comparison
+    return {
+        **asdict(plan.design),
+        "swap": keys.swap,
+        "aa_run": None if keys.aa_run is None else aa_run_facts(loaded, keys.aa_run),
+        "time_budget": None if budget is None else budget_facts(budget, ready),
+        "warmups": [],
+        "hooks": [],
+    }
+
+
+def aa_run_facts(loaded: LoadedScenario, path: Path) -> dict[str, Any]:
+    """Which run judges the effects of the nodes. Raises ScenarioError where there is none."""
+    try:
+        manifest = open_run(path).manifest
+    except StorageError as error:
+        raise ScenarioError([f"comparison.aa_run: {error}"]) from None
+    if manifest.design != "parallel":
+        raise ScenarioError([f"comparison.aa_run: {manifest.run_id} is no parallel run (design: {manifest.design})"])
+    return {"run_id": manifest.run_id, "path": path.name, "replicas": {n: a.replicas for n, a in manifest.arms.items()}}
+
+
+def budget_facts(budget: Fitted, ready: Preflight) -> dict[str, Any]:
+    """What was asked, what fits, and what that costs."""
+    facts = {key: getattr(budget, key) for key in Fitted.__slots__ if key != "loaded"}
+    return {**facts, "sentence": ready.redact(budget.sentence())}
 
 
 def client_facts(transport: TransportName) -> dict[str, Any]:

@@ -4,37 +4,44 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import tempfile
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-import orjson
-
-from loadgen.analyze import Summary, analyze
+from loadgen.analyze import Summary
 from loadgen.clock import now_ns
 from loadgen.control import Live, decide
 from loadgen.drive import SegmentResult, StopReason, WorkerEnd
-from loadgen.errors import ScenarioError, StorageError
+from loadgen.errors import StorageError, TargetUnusable
+from loadgen.experiment.before import refuse_beyond, refuse_unwritable
+from loadgen.experiment.budget import fit_time
 from loadgen.experiment.ceiling import cpu_count
 from loadgen.experiment.context import check_context
 from loadgen.experiment.driving import TransportName, make_workers, worker_count
+from loadgen.experiment.judging import Judged, judge_run, save_judged
 from loadgen.experiment.lengths import measure_lengths
 from loadgen.experiment.manifest import manifest_of
-from loadgen.experiment.preflight import Preflight, preflight
-from loadgen.observe import Edge, Idle, Scrape, ScrapeArm, Scraper
-from loadgen.plan import LengthModel, Plan, Segment, build_plan, correct_lengths
+from loadgen.experiment.places import Standing, found_ready
+from loadgen.experiment.preflight import Preflight, redactor_of
+from loadgen.experiment.servers import ArmServers, arm_servers
+from loadgen.experiment.warmups import WarmUps
+from loadgen.experiment.watching import Watch
+from loadgen.observe import Edge, Idle, Scrape
+from loadgen.plan import Fitted, LengthModel, Plan, Segment, build_plan, correct_lengths
 from loadgen.record import PhaseRecord, RunWriter, open_run
 from loadgen.scenario import Limits, LoadedScenario, limits_of
+from loadgen.verdict import Verdict
 
 CONTROL_INTERVAL_S = 0.5
 #: Between all workers having said ready and a segment's time zero: the drivers' set-up must not make arrivals late.
 START_LEAD_NS = 250_000_000
 #: A wait for an idle server longer than this is said.
 SAY_AFTER_S = 1.5
+#: An arm's server that was idle so shortly before is not looked at again for it.
+STILL_IDLE_NS = 1_000_000_000
 #: Queue lengths kept for control: the latest scrapes of one arm.
 WAITING_KEPT = 8
 
@@ -64,29 +71,53 @@ class RunOptions:
     shard: tuple[int, int] | None = None
     workers: int | None = None
     transport: TransportName = "plain"
+    #: fit the scenario into so many seconds, by the pace of the servers at the preflight
+    time_budget_s: float | None = None
 
 
 @dataclass(frozen=True)
 class RunResult:
-    """`state`: finished, interrupted (by the user) or failed (ended by control, with `reason`)."""
+    """`state`: finished, interrupted (by the user), stopped (by a threshold with abort_on_fail), inconclusive (a worker
+    died) or failed (ended by control); all but the first with `reason`."""
 
     path: Path
     summary: Summary
     state: str
     reason: str | None
+    verdict: Verdict | None = None
 
 
 async def run_scenario(loaded: LoadedScenario, options: RunOptions, progress: Progress) -> RunResult:
     """Preflight, drive, record, analyze. Raises ScenarioError, TargetUnusable or StorageError before any
     load; afterwards everything measured is kept and a summary is written, whatever happens."""
-    limits = limits_of(loaded.scenario)
-    plan = build_plan(loaded)
+    if options.time_budget_s is None:
+        refuse_beyond(build_plan(loaded), limits_of(loaded.scenario))
+    refuse_unwritable(options.out)
+    async with arm_servers(redactor_of(loaded.scenario), progress.say) as servers:
+        ready = await found_ready(loaded.scenario, servers)
+        fitted = None
+        if options.time_budget_s is not None:
+            fitted = await fit_time(loaded, options.time_budget_s, ready, servers.start_s)
+            loaded = fitted.loaded
+        run, notes = await _prepared(loaded, fitted, ready, servers, progress, options)
+        state, reason = await _driven(run, notes)
+    judged = _judged(run.writer.path, progress)
+    return RunResult(run.writer.path, judged.summary, state, reason, judged.verdict)
+
+
+async def _prepared(
+    loaded: LoadedScenario,
+    fitted: Fitted | None,
+    ready: Preflight,
+    servers: ArmServers,
+    progress: Progress,
+    options: RunOptions,
+) -> tuple[_Run, tuple[str, ...]]:
+    """Everything up to the first request; and what is to be said about it."""
+    limits, plan = limits_of(loaded.scenario), build_plan(loaded)
     refuse_beyond(plan, limits)
-    _writable(options.out)
-    ready = await preflight(loaded.scenario)
-    cut = check_context(plan, ready)
+    notes = (*ready.notes, *check_context(plan, ready), *plan.design.marks)
     lengths = await measure_lengths(loaded, ready)
-    workers = options.workers or worker_count(plan, cpu_count())
     manifest = manifest_of(
         loaded,
         plan,
@@ -94,72 +125,46 @@ async def run_scenario(loaded: LoadedScenario, options: RunOptions, progress: Pr
         ready,
         overrides=options.overrides,
         shard=options.shard,
-        workers=workers,
+        workers=options.workers or worker_count(plan, cpu_count()),
         transport=options.transport,
+        budget=fitted,
     )
     writer = RunWriter(options.out, manifest, ready.redact)
-    run = _Run(loaded, plan, limits, lengths, ready, writer, progress, options)
+    run = _Run(loaded, plan, limits, lengths, ready, servers, writer, progress, options)
+    return run, notes if fitted is None else (fitted.sentence(), *notes)
+
+
+async def _driven(run: _Run, notes: tuple[str, ...]) -> tuple[str, str | None]:
+    """Drive it, and close the records whatever happens."""
     state: str = "failed"
     reason: str | None = "internal error"
     with _interrupts(run.interrupt):
-        progress.started(plan, writer.path, (*ready.notes, *cut))
+        run.progress.started(run.plan, run.writer.path, notes)
         try:
             state, reason = await run.everything()
         finally:
-            lost = _close(writer, state, reason, run)
-    if lost is not None:
-        state, reason = "failed", str(lost)
-    return RunResult(writer.path, _summary(writer.path, progress), state, reason)
+            lost = _close(run.writer, state, reason, run)
+    return (state, reason) if lost is None else ("failed", str(lost))
 
 
 def _close(writer: RunWriter, state: str, reason: str | None, run: _Run) -> StorageError | None:
     """Close the records; an error while writing them is the run's result, not the end of its report."""
     try:
+        writer.manifest.comparison |= {"warmups": run.warmups.facts(), "hooks": run.standing.servers.facts()}
         writer.finish(state, reason, lengths=asdict(run.lengths), workers=run.ends)
+        run.standing.servers.keep_logs(writer.path / "servers")
     except StorageError as error:
         return error
     return None
 
 
-def _summary(path: Path, progress: Progress) -> Summary:
-    summary = analyze(open_run(path))
+def _judged(path: Path, progress: Progress) -> Judged:
+    judged = judge_run(open_run(path))
     try:
-        save_summary(path, summary)
+        save_judged(path, judged)
     except StorageError as error:
         progress.say(str(error))
-    return summary
-
-
-def save_summary(path: Path, summary: Summary) -> None:
-    """Write summary.json into a run directory, whole or not at all."""
-    data = orjson.dumps(summary.model_dump(mode="json"), option=orjson.OPT_INDENT_2)
-    temporary = path / "summary.json.part"
-    try:
-        temporary.write_bytes(data)
-        temporary.replace(path / "summary.json")
-    except OSError as error:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        raise StorageError(f"{path}: summary.json cannot be written: {error.strerror}") from None
-
-
-def refuse_beyond(plan: Plan, limits: Limits) -> None:
-    """Refuse a plan that certainly exceeds the environment's caps: no load is sent."""
-    asked = plan.totals
-    pairs: list[tuple[str, float | None, float | None]] = [
-        ("max_requests", asked.requests, limits.max_requests),
-        ("max_output_tokens", asked.output_tokens, limits.max_output_tokens),
-        ("max_concurrency", asked.peak_concurrency, limits.max_concurrency),
-        ("max_requests_per_second", asked.peak_rate_per_s, limits.max_requests_per_second),
-    ]
-    problems = [
-        f"the plan asks for {key} = {value:,.10g}, and {cap:,.10g} is allowed "
-        f"(safety.{key}, or its default for environment: {limits.environment}); ask for less, or raise safety.{key}"
-        for key, value, cap in pairs
-        if value is not None and cap is not None and value > cap
-    ]
-    if problems:
-        raise ScenarioError(problems)
+    return judged
 
 
 class _Run:
@@ -170,6 +175,7 @@ class _Run:
         limits: Limits,
         lengths: LengthModel,
         ready: Preflight,
+        servers: ArmServers,
         writer: RunWriter,
         progress: Progress,
         options: RunOptions,
@@ -179,40 +185,40 @@ class _Run:
         self.limits = limits
         self.lengths = lengths
         self.ready = ready
+        self.warmups = WarmUps(self.scenario.warmup)
+        self.idle_since: dict[str, int] = {}
         self.writer = writer
         self.progress = progress
         self.ends: list[WorkerEnd] = []
+        self.watch = Watch(self.scenario, plan)
+        self.broke_threshold = False
         self.workers = make_workers(
             writer.manifest.workers, self.scenario, plan, lengths, ready, limits, writer,
             shard=options.shard, transport=options.transport, on_ended=progress.ended, on_lost=self._lost,
+            on_samples=self.watch.take, watched=self.watch.any,
         )  # fmt: skip
         self.waiting: dict[str, deque[float]] = {name: deque(maxlen=WAITING_KEPT) for name in ready.arms}
-        self.scraper = Scraper(
-            [
-                ScrapeArm(a.name, a.adapter.name, a.model, a.targets[0].metrics_urls, a.targets[0].headers)
-                for a in ready.arms.values()
-            ],
-            interval_s=self._scrape_interval(),
-            timeout_s=self.scenario.scrape.timeout_s,
-            on_scrape=self._scraped,
-        )
+        self.standing = Standing(self.scenario, plan, ready, servers, self._scraped)
         self.stop_reason: str | None = None
+        self.lost: str | None = None
         self.interrupted = asyncio.Event()
-
-    def _scrape_interval(self) -> float:
-        """The scenario's interval, or a tenth of the shortest stage, so that every stage has samples."""
-        times = [s.duration_ns / 1e9 for s in self.plan.segments if s.duration_ns and s.phase == "measure"]
-        shortest = min(times, default=float("inf"))
-        return max(0.2, min(self.scenario.scrape.interval_s, shortest / 10))
 
     async def everything(self) -> tuple[str, str | None]:
         try:
-            await asyncio.gather(self.scraper.start(), self.workers.start())
+            await asyncio.gather(self.standing.scraper.start(), self.workers.start())
             await self._segments()
         finally:
-            self.ends, _ = await asyncio.gather(self.workers.close(), self.scraper.stop())
+            self.ends, _ = await asyncio.gather(self.workers.close(), self.standing.scraper.stop())
+            try:
+                await self.standing.servers.close()
+            except TargetUnusable as error:
+                self._stop(str(error), "policy")
         if self.interrupted.is_set():
             return "interrupted", self.stop_reason
+        if self.lost is not None:
+            return "inconclusive", self.lost
+        if self.broke_threshold:
+            return "stopped", self.stop_reason
         return ("failed", self.stop_reason) if self.stop_reason else ("finished", None)
 
     async def _segments(self) -> None:
@@ -222,19 +228,45 @@ class _Run:
         for number, group in enumerate(groups.values()):
             if self.stop_reason:
                 return
-            for segment in group:
+            wanted = [segment for segment in group if self.warmups.wanted(segment)]
+            if not wanted or not await self._in_place(wanted[0]):
+                continue
+            for segment in wanted:
                 self.progress.segment(segment, number, len(groups))
-            idle = await asyncio.gather(*(self._edge(segment, "start") for segment in group))
-            await self.workers.prepare(group, self.lengths)
+            idle = await asyncio.gather(*(self._edge(segment, "start") for segment in wanted))
+            await self.workers.prepare(wanted, self.lengths)
             begin = now_ns() + START_LEAD_NS
-            await asyncio.gather(*(self._segment(s, begin, i) for s, i in zip(group, idle, strict=True)))
+            await asyncio.gather(*(self._segment(s, begin, i) for s, i in zip(wanted, idle, strict=True)))
+
+    async def _in_place(self, segment: Segment) -> bool:
+        """The servers that the segment needs stand where it asks them. False where they could not be brought there,
+        which ends the run, or where that was interrupted."""
+        if self.standing.fits(segment):
+            return True
+        self.idle_since.clear()
+        moving = asyncio.create_task(self.standing.move(segment))
+        interrupted = asyncio.create_task(self.interrupted.wait())
+        try:
+            await asyncio.wait((moving, interrupted), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            interrupted.cancel()
+            moving.cancel()
+        (moved,) = await asyncio.gather(moving, return_exceptions=True)
+        if isinstance(moved, TargetUnusable):
+            self._stop(str(moved), "policy")
+        elif isinstance(moved, Exception):
+            raise moved
+        return moved is None
 
     async def _segment(self, segment: Segment, begin_ns: int, idle: Idle | None) -> None:
         record = PhaseRecord(
             segment.number, segment.arm, segment.phase, segment.stage, segment.stage_index, segment.repeat_idx,
             segment.block, segment.executor, segment.concurrency, segment.rate_per_s, begin_ns, idle_before=idle,
+            swapped=segment.swapped,
         )  # fmt: skip
         self.writer.phase(record)
+        if segment.phase == "measure":
+            self.watch.began(begin_ns)
         watcher = asyncio.create_task(self._control(segment))
         try:
             result = await self.workers.drive(segment, begin_ns)
@@ -242,6 +274,10 @@ class _Run:
             watcher.cancel()
             await asyncio.gather(watcher, return_exceptions=True)
         if segment.phase == "warmup":
+            unsettled = self.warmups.note(segment, self.workers.warmed(segment.number))
+            if unsettled is not None:
+                self.progress.say(unsettled)
+                self.writer.anomaly(unsettled)
             self._correct_lengths()
         after = await self._edge(segment, "end")
         self.writer.phase(_finished(record, result, after))
@@ -250,16 +286,23 @@ class _Run:
             self._stop(f"safety.max_requests reached: {sent:,} requests were sent", "policy")
 
     async def _edge(self, segment: Segment, edge: Edge) -> Idle | None:
-        """Wait for an idle server, then scrape: only measured parts need it exactly; warm-up just drains."""
+        """Wait for an idle server, then scrape. Where the arm's last part has just ended so, only the scrape is left:
+        what others asked in between is then counted in neither."""
         if self.stop_reason and edge == "start":
             return None
-        idle = await self._until_idle(segment.arm)
-        await self.scraper.edge(segment.arm, segment.number, edge)
+        idle_ns = self.idle_since.pop(segment.arm, None)
+        if edge == "start" and idle_ns is not None and now_ns() - idle_ns < STILL_IDLE_NS:
+            idle = Idle(True, None, 0.0)
+        else:
+            idle = await self._until_idle(segment.arm)
+        await self.standing.scraper.edge(segment.arm, segment.number, edge)
+        if edge == "end" and idle.reached:
+            self.idle_since[segment.arm] = now_ns()
         return idle
 
     async def _until_idle(self, arm: str) -> Idle:
         """One look is all that an interrupted run takes, also when the interrupt comes while it waits."""
-        waiting = asyncio.create_task(self.scraper.wait_idle(arm, self.scenario.scrape.idle_wait_s))
+        waiting = asyncio.create_task(self.standing.scraper.wait_idle(arm, self.scenario.scrape.idle_wait_s))
         interrupted = asyncio.create_task(self.interrupted.wait())
         both = (waiting, interrupted)
         done, _ = await asyncio.wait(both, timeout=SAY_AFTER_S, return_when=asyncio.FIRST_COMPLETED)
@@ -271,11 +314,11 @@ class _Run:
         if waiting.done():
             return waiting.result()
         waiting.cancel()
-        return await self.scraper.wait_idle(arm, 0.0)
+        return await self.standing.scraper.wait_idle(arm, 0.0)
 
     def _scraped(self, scrape: Scrape) -> None:
         self.writer.scrape(scrape)
-        queued = self.scraper.waiting(scrape.arm)
+        queued = self.standing.scraper.waiting(scrape.arm)
         if queued is not None:
             self.waiting[scrape.arm].append(queued)
 
@@ -297,6 +340,10 @@ class _Run:
             decision = decide(live, self.limits)
             if decision.action == "abort":
                 self._stop(decision.reason or "stopped by control", "policy")
+            broken = self.watch.decide()
+            if broken.action == "abort" and self.stop_reason is None:
+                self.broke_threshold = True
+                self._stop(broken.reason or "a threshold failed", "policy")
 
     def _stop(self, reason: str, why: StopReason) -> None:
         """Control may find the same reason again and again: only the user's second stop cuts what is in flight."""
@@ -310,7 +357,8 @@ class _Run:
 
     def _lost(self, reason: str) -> None:
         """A worker is no more: the others stop, too, since the load is not what was asked for any longer."""
-        self._stop(f"{reason}; the measured requests are kept", "policy")
+        self.lost = self.lost or f"{reason}; the measured requests are kept"
+        self._stop(self.lost, "policy")
 
     def interrupt(self) -> None:
         """First Ctrl-C: send nothing new, let requests in flight drain. Second: cut them now."""
@@ -346,12 +394,3 @@ def _interrupts(handler: Callable[[], None]) -> Iterator[None]:
     finally:
         for name in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(name)
-
-
-def _writable(out: Path) -> None:
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=out, prefix=".specload-write-test-") as probe:
-            probe.write(b"x" * 4096)
-    except OSError as error:
-        raise StorageError(f"{out}: cannot write there: {error.strerror}; choose another folder with --out") from None

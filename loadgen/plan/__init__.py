@@ -1,5 +1,7 @@
 """What exactly happens and when: seeded, pure, the same on any machine."""
 
+from loadgen.plan.answer import ASSUMED, AnswerTime
+from loadgen.plan.budget import Fitted, fit_budget
 from loadgen.plan.calibration import ESTIMATE, correct_lengths, fit_lengths, probe_texts
 from loadgen.plan.estimate import Estimate, Peak, estimate
 from loadgen.plan.render import Rendered, render
@@ -9,21 +11,27 @@ from loadgen.plan.types import (
     NEVER,
     Case,
     ClosedLoop,
+    Design,
     Executor,
     LengthModel,
     OpenLoop,
     PhaseName,
     PlanTotals,
     Segment,
+    StageBlocks,
 )
 
 __all__ = [
+    "ASSUMED",
     "ESTIMATE",
     "NEVER",
+    "AnswerTime",
     "Case",
     "ClosedLoop",
+    "Design",
     "Estimate",
     "Executor",
+    "Fitted",
     "LengthModel",
     "OpenLoop",
     "Peak",
@@ -32,9 +40,11 @@ __all__ = [
     "PlanTotals",
     "Rendered",
     "Segment",
+    "StageBlocks",
     "build_plan",
     "correct_lengths",
     "estimate",
+    "fit_budget",
     "fit_lengths",
     "probe_texts",
     "render",

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil
 
 import numpy as np
 from numpy.typing import NDArray
 
+from loadgen.plan.answer import ASSUMED, AnswerTime
 from loadgen.plan.schedule import Plan
-from loadgen.plan.totals import requests_of
-from loadgen.plan.types import NEVER, ClosedLoop, Segment
+from loadgen.plan.totals import Part, requests_of
+from loadgen.plan.types import NEVER, ClosedLoop, OpenLoop, Segment
 
-#: An answer is taken to begin after half a second and to stream at 50 tokens/s.
-FIRST_TOKEN_S = 0.5
-TOKEN_S = 0.02
 #: Idle edges and set-up of one segment.
 EDGE_S = 1.0
 _LOOKED_AT = 256
@@ -33,30 +32,44 @@ class Peak:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """All arms, repeats and warm-up. `assumption` must be shown beside the numbers."""
+    """All arms, repeats and windows of warm-up. `assumption` must be shown beside the numbers."""
 
     requests: int
     output_tokens: int
     seconds: float
     peak: Peak
-    assumption: str = "if an answer begins after 0.5 s and streams at 50 tokens/s"
+    assumption: str
 
 
-def estimate(plan: Plan) -> Estimate:
-    """Requests, output tokens and seconds of the whole plan under the assumption."""
-    parts = [_of(plan, segment) for segment in plan.segments]
-    return Estimate(
-        requests=round(sum(requests for requests, _, _ in parts)),
-        output_tokens=round(sum(tokens for _, tokens, _ in parts)),
-        seconds=sum(seconds for _, _, seconds in parts),
-        peak=_peak(plan),
-    )
+def estimate(plan: Plan, answer: AnswerTime = ASSUMED) -> Estimate:
+    """Requests, output tokens and seconds of the whole plan, if answers take `answer`."""
+    means = _means(plan)
+    seconds: dict[int, float] = {}
+    requests = tokens = 0.0
+    for segment in plan.segments:
+        mean = means[segment.stage_index, segment.phase]
+        asked, takes_s = _of(segment, mean, answer)
+        requests, tokens = requests + asked, tokens + asked * mean
+        seconds[segment.group] = max(seconds.get(segment.group, 0.0), takes_s)
+    return Estimate(round(requests), round(tokens), sum(seconds.values()), _peak(plan, means, answer), answer.source)
 
 
-def _peak(plan: Plan) -> Peak:
+def _means(plan: Plan) -> dict[Part, float]:
+    """Mean output length asked for, of the first cases of every stage and phase."""
+    means: dict[Part, float] = {}
+    for stage, phase in dict.fromkeys((s.stage_index, s.phase) for s in plan.segments):
+        count = plan.requests(stage, phase)
+        looked = range(_LOOKED_AT if count is None else min(_LOOKED_AT, count))
+        lengths = [plan.case(stage, phase, i).output_len_requested for i in looked]
+        means[stage, phase] = sum(lengths) / len(lengths) if lengths else 0.0
+    return means
+
+
+def _peak(plan: Plan, means: Mapping[Part, float], answer: AnswerTime) -> Peak:
     groups: dict[int, list[Peak]] = defaultdict(list)
     for segment in plan.segments:
-        groups[segment.group].append(_peak_of(plan, segment))
+        tokens = means[segment.stage_index, segment.phase]
+        groups[segment.group].append(_peak_of(segment.load, tokens, answer.seconds(tokens)))
     return Peak(
         max(sum(p.streams for p in group) for group in groups.values()),
         max(sum(p.requests_per_s for p in group) for group in groups.values()),
@@ -64,9 +77,7 @@ def _peak(plan: Plan) -> Peak:
     )
 
 
-def _peak_of(plan: Plan, segment: Segment) -> Peak:
-    load, tokens = segment.load, _tokens(plan, segment)
-    answer_s = FIRST_TOKEN_S + tokens * TOKEN_S
+def _peak_of(load: OpenLoop | ClosedLoop, tokens: float, answer_s: float) -> Peak:
     if isinstance(load, ClosedLoop):
         streams, rate = len(load.start_ns), len(load.start_ns) / answer_s
     else:
@@ -81,22 +92,11 @@ def _busiest_second(due_ns: NDArray[np.int64]) -> float:
     return float(within.max(initial=0))
 
 
-def _tokens(plan: Plan, segment: Segment) -> float:
-    """Mean output length asked for, of the first cases."""
-    known = requests_of(segment.load)
-    looked = range(min(_LOOKED_AT, known) if known else _LOOKED_AT)
-    lengths = [plan.case(segment.stage_index, segment.phase, i).output_len_requested for i in looked]
-    return sum(lengths) / len(lengths) if lengths else 0.0
-
-
-def _of(plan: Plan, segment: Segment) -> tuple[float, float, float]:
-    """(requests, output tokens, seconds) of one segment."""
-    known, tokens = requests_of(segment.load), _tokens(plan, segment)
-    answer_s = FIRST_TOKEN_S + tokens * TOKEN_S
-    load = segment.load
+def _of(segment: Segment, tokens: float, answer: AnswerTime) -> tuple[float, float]:
+    """(requests, seconds) of one segment."""
+    known, answer_s, load = requests_of(segment.load), answer.seconds(tokens), segment.load
     if not isinstance(load, ClosedLoop):
-        seconds = (segment.duration_ns or 0) / 1e9 + answer_s
-        return float(known or 0), (known or 0) * tokens, seconds + EDGE_S
+        return float(known or 0), (segment.duration_ns or 0) / 1e9 + answer_s + EDGE_S
     slots = max(1, len(load.start_ns))
     timed = load.stop_ns[load.stop_ns != NEVER]
     slot_s = float((timed - load.start_ns[load.stop_ns != NEVER]).sum()) / 1e9
@@ -106,4 +106,4 @@ def _of(plan: Plan, segment: Segment) -> tuple[float, float, float]:
         requests = by_time if by_cases is None else by_cases
     else:
         requests = max(by_time, by_cases) if load.end == "both" else min(by_time, by_cases)
-    return requests, requests * tokens, requests * answer_s / slots + EDGE_S
+    return requests, requests * answer_s / slots + EDGE_S

@@ -10,13 +10,15 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from loadgen.plan.cases import CaseTable, Columns
+from loadgen.plan.blocks import Block, block_count, cut
+from loadgen.plan.cases import BLOCK, CaseTable, Columns
+from loadgen.plan.design import CutStage, design_of, segments_of
 from loadgen.plan.prompts import prose
 from loadgen.plan.stages import StagePlan, plan_stages
 from loadgen.plan.streams import Draw
-from loadgen.plan.totals import Drawn, requests_of, total
-from loadgen.plan.types import Case, ClosedLoop, OpenLoop, PhaseName, PlanTotals, Segment
-from loadgen.scenario import LoadedScenario, OwnPrompt, Task, Workload, limits_of
+from loadgen.plan.totals import Drawn, Part, requests_of, total
+from loadgen.plan.types import Case, ClosedLoop, Design, OpenLoop, PhaseName, PlanTotals, Segment
+from loadgen.scenario import LoadedScenario, OwnPrompt, Scenario, Task, Workload, limits_of
 
 #: Cases of a part without a number of requests that enter the hash and the count of reuse.
 DRAWN_UNBOUNDED = 4096
@@ -32,7 +34,8 @@ class Plan:
 
     `hash`: sha256 over every array, the cases of one pass (all that are planned, the first 4096 of a part
     that ends by time alone) and the parts of the scenario that decide requests; not over where the arms are.
-    `reused`: requests among those cases, of one arm and repeat, whose own prompt an earlier one has asked.
+    `design`: how the arms share the time. `reused`: requests among those cases, of one arm and repeat, whose own
+    prompt an earlier one has asked.
     Plans are compared by `hash`.
     """
 
@@ -40,6 +43,7 @@ class Plan:
     hash: str
     totals: PlanTotals
     reused: int
+    design: Design
     workload: Workload
     seed: int
     _table: CaseTable = field(repr=False)
@@ -50,6 +54,14 @@ class Plan:
         if index < 0 or stage_index < 0:
             raise ValueError(f"no case {index} of stage {stage_index}")
         return self._table.case(stage_index, phase, index)
+
+    def requests(self, stage_index: int, phase: PhaseName) -> int | None:
+        """Requests of one arm and repeat, or of one window of warm-up; None where they depend on the server."""
+        if phase == "measure":
+            counts = self.design.stages[stage_index].requests
+            return None if None in counts else sum(count or 0 for count in counts)
+        windows = (s for s in self.segments if s.stage_index == stage_index and s.phase == "warmup")
+        return next((requests_of(s.load) for s in windows), 0)
 
     def own_prompt(self, case: Case) -> OwnPrompt | None:
         """The user's prompt that a case asks; None where it is generated."""
@@ -73,61 +85,40 @@ def build_plan(loaded: LoadedScenario) -> Plan:
     stages = plan_stages(scenario)
     digest = sha256(_canonical(_decisive(loaded)))
     drawn, reused = _draw(table, stages, digest)
-    segments = tuple(_segments(stages, list(scenario.arms), scenario.repeats))
+    cut_stages = [CutStage(i, stage, _blocks(scenario, table, i, stage)) for i, stage in enumerate(stages)]
+    segments = segments_of(scenario, cut_stages)
     _add_segments(segments, digest)
     return Plan(
         segments=segments,
         hash=digest.hexdigest(),
-        totals=total(stages, drawn, len(scenario.arms) * scenario.repeats, limits_of(scenario)),
+        totals=total(stages, segments, drawn, limits_of(scenario)),
         reused=reused,
+        design=design_of(scenario, cut_stages, segments),
         workload=scenario.workload,
         seed=scenario.seed,
         _table=table,
     )
 
 
-def _segments(stages: Sequence[StagePlan], arms: list[str], repeats: int) -> Iterator[Segment]:
-    """Stages in order; in each stage and repeat the arms take turns, reversed where their sum is odd (ABBA)."""
-    number = 0
-    for stage_index, stage in enumerate(stages):
-        for repeat in range(repeats):
-            for arm in arms if (stage_index + repeat) % 2 == 0 else arms[::-1]:
-                if stage.warmup is not None:
-                    yield _segment(number, arm, "warmup", stage_index, repeat, stage, stage.warmup)
-                    number += 1
-                yield _segment(number, arm, "measure", stage_index, repeat, stage, stage.load)
-                number += 1
+def _blocks(scenario: Scenario, table: CaseTable, index: int, stage: StagePlan) -> tuple[Block, ...]:
+    """One block with one arm, unless the scenario says otherwise: there is nobody to take turns with."""
+    asked = scenario.comparison.blocks
+    if len(scenario.arms) == 1 and asked is None:
+        return cut(stage, 1)
+    looked_at = next(table.drawn(index, "measure", BLOCK))
+    return cut(stage, block_count(stage, scenario.passes, asked, float(looked_at.output_len.mean())))
 
 
-def _segment(
-    number: int, arm: str, phase: PhaseName, index: int, repeat: int, stage: StagePlan, load: OpenLoop | ClosedLoop
-) -> Segment:
-    warming = isinstance(load, ClosedLoop) and phase == "warmup"
-    return Segment(
-        number=number,
-        arm=arm,
-        phase=phase,
-        stage=stage.name,
-        stage_index=index,
-        repeat_idx=repeat,
-        block=0,
-        group=number,
-        executor="concurrency" if warming else stage.executor,
-        concurrency=stage.concurrency,
-        rate_per_s=stage.rate_per_s,
-        duration_ns=stage.warmup_ns if warming else stage.duration_ns,
-        load=load,
-    )
-
-
-def _draw(table: CaseTable, stages: Sequence[StagePlan], digest: _Hash) -> tuple[Drawn, int]:
-    """Draw one pass's cases into the hash; their tokens, and how many use an own prompt again."""
-    input_tokens: int | None = 0
-    output_tokens, reused = 0, 0
+def _draw(table: CaseTable, stages: Sequence[StagePlan], digest: _Hash) -> tuple[dict[Part, Drawn], int]:
+    """Draw one pass's cases into the hash; their tokens by part, and how many use an own prompt again."""
+    drawn: dict[Part, Drawn] = {}
+    reused = 0
     asked: set[tuple[int, int]] = set()
     for stage_index, stage in enumerate(stages):
         for phase, load in _parts(stage):
             count = requests_of(load)
+            input_tokens: int | None = 0
+            output_tokens = 0
             for columns in table.drawn(stage_index, phase, DRAWN_UNBOUNDED if count is None else count):
                 for column in columns.arrays():
                     digest.update(column.astype("<i8").tobytes())
@@ -139,7 +130,8 @@ def _draw(table: CaseTable, stages: Sequence[StagePlan], digest: _Hash) -> tuple
                     input_tokens = None
                 else:
                     input_tokens += int(columns.input_len.sum())
-    return Drawn(input_tokens, output_tokens), reused
+            drawn[stage_index, phase] = Drawn(input_tokens, output_tokens)
+    return drawn, reused
 
 
 def _parts(stage: StagePlan) -> Iterator[tuple[PhaseName, OpenLoop | ClosedLoop]]:
@@ -160,6 +152,7 @@ def _decisive(loaded: LoadedScenario) -> dict[str, Any]:
         "arms": list(scenario.arms),
         "prompts": {str(i): prompts.sha256 for i, prompts in loaded.prompts.items()},
         **scenario.model_dump(mode="json", include={"seed", "repeats", "sampling", "load", "warmup"}),
+        "comparison": scenario.comparison.model_dump(mode="json", include={"design", "blocks", "swap", "unpaired"}),
         "workload": scenario.workload.model_dump(
             mode="json", exclude={"keep_text": True, "tasks": {"__all__": {"prompts"}}}
         ),
@@ -182,7 +175,7 @@ def _add_segments(segments: Sequence[Segment], digest: _Hash) -> None:
     for s in segments:
         load = s.load
         label = [s.number, s.arm, s.phase, s.stage, s.stage_index, s.repeat_idx, s.block, s.group, s.executor,
-                 s.concurrency, s.rate_per_s, s.duration_ns]  # fmt: skip
+                 s.concurrency, s.rate_per_s, s.duration_ns, s.swapped]  # fmt: skip
         if isinstance(load, OpenLoop):
             label += [of(load.due_ns), of(load.index), load.max_in_flight, load.when_full]
         else:

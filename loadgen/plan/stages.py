@@ -10,7 +10,7 @@ import numpy as np
 from loadgen.plan.arrivals import arrivals
 from loadgen.plan.slots import plateau, ramp
 from loadgen.plan.types import ClosedLoop, Executor, OpenLoop
-from loadgen.scenario import ArrivalStage, ConcurrencyStage, Ramp, Scenario, Warmup
+from loadgen.scenario import ArrivalStage, ConcurrencyStage, Ramp, Scenario, Warmup, ends_by_time
 
 #: Warm-up of an open loop runs with the requests of one second at the peak rate, at most so many.
 _WARM_UP_SECONDS = 1.0
@@ -22,7 +22,8 @@ class StagePlan:
     """`load` is driven against every arm in every repeat, after `warmup` (None where there is none).
 
     `concurrency`, `rate_per_s`: the level of a plateau, None for a ramp and for the other executor.
-    `peak_rate_per_s`: highest rate of an open loop.
+    `peak_rate_per_s`: highest rate of an open loop. `warmup` is one window of it. `paired`: every arm answers the same
+    requests, because the stage ends by its cases or its arrivals, not by time alone.
     """
 
     name: str
@@ -34,6 +35,7 @@ class StagePlan:
     load: OpenLoop | ClosedLoop
     warmup: ClosedLoop | None
     warmup_ns: int | None
+    paired: bool
 
 
 def plan_stages(scenario: Scenario) -> tuple[StagePlan, ...]:
@@ -64,6 +66,7 @@ def _closed(stage: ConcurrencyStage, warmup: Warmup) -> StagePlan:
         load=ClosedLoop(start_ns, stop_ns, first_index=0, index_step=1, cases=stage.cases, end="first"),
         warmup=_warm_up(len(start_ns), warmup),
         warmup_ns=_warm_up_ns(warmup),
+        paired=not ends_by_time(stage),
     )
 
 
@@ -83,6 +86,7 @@ def _open(stage: ArrivalStage, warmup: Warmup, seed: int, index: int) -> StagePl
         load=OpenLoop(due_ns, np.arange(len(due_ns), dtype=np.int64), stage.max_in_flight, stage.when_full),
         warmup=_warm_up(concurrency, warmup),
         warmup_ns=_warm_up_ns(warmup),
+        paired=True,
     )
 
 

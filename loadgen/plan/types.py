@@ -13,6 +13,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from loadgen.scenario import DesignName
+
 PhaseName = Literal["warmup", "measure"]
 Executor = Literal["concurrency", "arrival_rate"]
 
@@ -85,8 +87,10 @@ class ClosedLoop:
 class Segment:
     """One stage of one arm in one repeat. `concurrency` labels the group in results:
     the plateau of a closed loop, None for an open loop or a ramp. `rate_per_s` likewise.
-    `block` numbers the design block within a stage and repeat (0 where a stage is one block).
-    Segments with the same `group` are driven together, groups one after the other.
+    `block` numbers the design block within a stage and repeat (0 where a stage is one block): the same block holds
+    the same cases in every arm. Of warm-up it numbers the window: all windows of one warm-up ask the same requests,
+    and those left when the server has settled are not driven. Segments with the same `group` are driven together,
+    groups one after the other. `swapped`: the arm is asked where another arm is in the other half of the plan.
     """
 
     number: int
@@ -102,11 +106,39 @@ class Segment:
     rate_per_s: float | None
     duration_ns: int | None
     load: OpenLoop | ClosedLoop
+    swapped: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StageBlocks:
+    """How a stage is cut, the same in every repeat. `requests`: of each block in order; None for one that ends by
+    time. `duration_ns`: of each block; None where its length depends on the server. `order`: (repeat, block, arms) in
+    the order driven; arms of a parallel design stand in the scenario's order and are driven at once."""
+
+    stage: str
+    requests: tuple[int | None, ...]
+    duration_ns: int | None
+    paired: bool
+    order: tuple[tuple[int, int, tuple[str, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """How the arms share the time. `name` is None with one arm. `marks`: what readers of the result must know of it,
+    one sentence each."""
+
+    name: DesignName | None
+    baseline: str
+    arms: tuple[str, ...]
+    repeats: int
+    stages: tuple[StageBlocks, ...]
+    marks: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class PlanTotals:
-    """What the plan will ask for, before it starts. None where it depends on the server's speed."""
+    """What the plan will ask for, before it starts. None where it depends on the server's speed. All windows of
+    warm-up count, also those that a server which settles early is not asked."""
 
     requests: int | None
     requests_upper: int

@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, field_validator
 
 from loadgen.clock import Anchor
 from loadgen.drive import Accounting
 from loadgen.observe import Idle, Scrape
+from server_adapters.base import Fact
 
 MANIFEST_SCHEMA = 1
 
@@ -42,10 +43,13 @@ class PhaseRecord:
     aborted: str | None = None
     idle_before: Idle | None = None
     idle_after: Idle | None = None
+    #: parallel with swap: the arm was asked where another arm is in the other half
+    swapped: bool = False
 
 
 class ArmFacts(BaseModel):
-    """One arm as found at preflight. `environment` as the adapter captured it, plus the user's facts."""
+    """One arm as found at preflight. `environment` by the keys of docs/environment.md: every fact with its source, or
+    without a value and why; `facts` are the user's as written."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -56,13 +60,23 @@ class ArmFacts(BaseModel):
     model: str
     endpoint: str
     capabilities: dict[str, Any]
-    environment: dict[str, Any]
+    environment: dict[str, Fact]
     facts: dict[str, Any]
     spec_method: str | None
     k: int | None
     speculation: bool | None
     #: columns that are null for every request of the arm, each with its reason
     absent_columns: dict[str, str] = {}
+
+    @field_validator("environment", mode="before")
+    @classmethod
+    def _bare(cls, facts: dict[str, Any]) -> dict[str, Any]:
+        """Runs of specload 0.1 hold bare values."""
+        return {k: v if isinstance(v, Fact) or _is_fact(v) else Fact(v, "the server") for k, v in facts.items()}
+
+
+def _is_fact(value: Any) -> bool:
+    return isinstance(value, dict) and value.keys() == {"value", "source", "reason"}
 
 
 class Manifest(BaseModel):
@@ -75,7 +89,9 @@ class Manifest(BaseModel):
     specload_version: str
     started: str
     finished: str | None = None
-    state: str = "running"  # running, finished, interrupted, failed; "running" on disk of a dead process = killed
+    #: running, finished, interrupted, stopped (by a threshold), inconclusive (a worker died), failed; "running" on
+    #: disk of a dead process = killed
+    state: str = "running"
     stop_reason: str | None = None
     scenario: dict[str, Any]
     scenario_path: str | None
@@ -87,6 +103,8 @@ class Manifest(BaseModel):
     #: worker processes that died while the run went on: what they had asked is missing from the load
     lost_workers: list[int] = []
     design: str
+    #: the design in full: blocks and their order, marks, warm-ups, commands that were run (docs/comparison.md)
+    comparison: dict[str, Any] = {}
     length_model: dict[str, Any]
     arms: dict[str, ArmFacts]
     client: dict[str, Any]  # machine, Python, libraries, event loop, timestamp source

@@ -1,10 +1,15 @@
 """What people read. The numbers are the summary's; nothing is computed here."""
 
+from loadgen.report.comparison import render_runs_compared
+from loadgen.report.environment import render_environment
 from loadgen.report.format import count, number, percent, ratio, seconds, sparkline
 from loadgen.report.history import render_runs
+from loadgen.report.junit import render_junit
+from loadgen.report.markdown import render_markdown
 from loadgen.report.planned import planned_load, render_plan
 from loadgen.report.progress import RunProgress
 from loadgen.report.terminal import render_terminal
+from loadgen.report.verdict_lines import render_verdict
 
 __all__ = [
     "RunProgress",
@@ -13,9 +18,14 @@ __all__ = [
     "percent",
     "planned_load",
     "ratio",
+    "render_environment",
+    "render_junit",
+    "render_markdown",
     "render_plan",
     "render_runs",
+    "render_runs_compared",
     "render_terminal",
+    "render_verdict",
     "seconds",
     "sparkline",
 ]

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from loadgen.plan import ClosedLoop, Plan, Segment, estimate
+from loadgen.plan import ClosedLoop, OpenLoop, Plan, Segment, estimate
 from loadgen.report.format import count, seconds, sparkline
 from loadgen.scenario import ConcurrencyStage, Limits, Ramp, Stage
 
@@ -32,51 +32,58 @@ class DrawnStage:
 
 
 def planned_load(plan: Plan) -> list[DrawnStage]:
-    """The measured stages in order, as one arm meets them."""
-    seen: dict[int, DrawnStage] = {}
-    for segment in plan.segments:
-        if segment.phase == "measure" and segment.stage_index not in seen:
-            seen[segment.stage_index] = _drawn(segment)
-    return list(seen.values())
+    """The measured stages in order, as one arm meets them in one repeat: their blocks one after the other."""
+    stages: dict[int, list[Segment]] = {}
+    for s in plan.segments:
+        if s.phase == "measure" and (s.arm, s.repeat_idx) == (plan.design.arms[0], 0):
+            stages.setdefault(s.stage_index, []).append(s)
+    return [
+        _drawn(sorted(blocks, key=lambda s: s.block), plan.requests(index, "measure"))
+        for index, blocks in sorted(stages.items())
+    ]
 
 
-def _drawn(segment: Segment) -> DrawnStage:
-    duration = segment.duration_ns
-    seconds = duration / 1e9 if duration else None
-    if isinstance(segment.load, ClosedLoop):
-        load = segment.load
-        if duration is None:
+def _drawn(blocks: list[Segment], requests: int | None) -> DrawnStage:
+    first = blocks[0]
+    durations = [b.duration_ns for b in blocks if b.duration_ns]
+    length = sum(durations)
+    seconds = length / 1e9 if length else None
+    if isinstance(first.load, ClosedLoop):
+        load = first.load
+        if len(blocks) > 1 or not length:
             values: tuple[float, ...] = (float(load.start_ns.size),) * POINTS
         else:
-            at = np.linspace(0, duration, POINTS, endpoint=False)
+            at = np.linspace(0, length, POINTS, endpoint=False)
             values = tuple(float(np.sum((load.start_ns <= t) & (load.stop_ns > t))) for t in at)
-        return DrawnStage(segment.stage, "users", seconds, load.cases, values)
-    due = segment.load.due_ns
-    length = duration or int(due[-1]) + 1
-    counts, _ = np.histogram(due, bins=POINTS, range=(0, length))
-    return DrawnStage(
-        segment.stage,
-        "requests/s",
-        seconds,
-        int(due.size),
-        tuple(float(c) * POINTS / (length / 1e9) for c in counts),
+        cases = None if load.cases is None else sum(b.load.cases or 0 for b in blocks if isinstance(b.load, ClosedLoop))
+        return DrawnStage(first.stage, "users", seconds, cases, values)
+    begins = np.cumsum([0, *durations])
+    due = np.concatenate(
+        [b.load.due_ns + t for b, t in zip(blocks, begins, strict=False) if isinstance(b.load, OpenLoop)]
     )
+    counts, _ = np.histogram(due, bins=POINTS, range=(0, length))
+    values = tuple(float(c) * POINTS / (length / 1e9) for c in counts)
+    return DrawnStage(first.stage, "requests/s", seconds, requests, values)
 
 
 def render_plan(plan: Plan, stages: Sequence[Stage], limits: Limits, console: Console) -> None:
     """Requests, tokens, minutes and cost that the plan will ask for, stage by stage."""
     table = Table(title="Planned load, per arm and repeat", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in ("stage", "load over time", "asked", "length", "requests"):
+    for column in ("stage", "load over time", "asked", "length", "requests", "blocks"):
         table.add_column(column, no_wrap=True)
-    for stage, asked in zip(planned_load(plan), stages, strict=True):
+    for stage, asked, cut in zip(planned_load(plan), stages, plan.design.stages, strict=True):
         table.add_row(
             stage.name,
             sparkline(stage.values, low=0),
             f"{_level(asked)} {stage.unit}",
             seconds(stage.seconds) if stage.seconds else "by cases",
             count(stage.requests) if stage.requests is not None else "by time",
+            str(len(cut.requests)),
         )
     console.print(table)
+    design = plan.design
+    if design.name is not None:
+        console.print(f"design: {design.name}, {' and '.join(design.arms)}, {design.repeats} repeats.", markup=False)
     guess, exact = estimate(plan), plan.totals.requests
     requests = count(exact) if exact is not None else f"about {count(guess.requests)}"
     tokens = plan.totals.output_tokens

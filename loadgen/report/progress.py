@@ -30,11 +30,15 @@ class RunProgress:
         self.console = console
         self.failures = 0
         self.ended_here = 0
+        self._blocks: dict[int, int] = {}
+        self._repeats = 1
         self._bars: Progress | None = None
         self._whole: TaskID | None = None
         self._part: TaskID | None = None
 
     def started(self, plan: Plan, path: Path, notes: tuple[str, ...]) -> None:
+        self._blocks = {i: len(stage.requests) for i, stage in enumerate(plan.design.stages)}
+        self._repeats = plan.design.repeats
         self.say(f"recording to {path}")
         for note in notes:
             self.say(f"note: {note}")
@@ -57,9 +61,7 @@ class RunProgress:
 
     def segment(self, segment: Segment, number: int, total: int) -> None:
         self.ended_here = 0
-        text = f"{segment.stage} {segment.arm} {segment.phase}" + (
-            f" repeat {segment.repeat_idx + 1}" if segment.repeat_idx else ""
-        )
+        text = f"{segment.stage} {segment.arm} {self._part_of(segment)}"
         if self._bars is None:
             self.console.print(f"[{number + 1}/{total}] {text}", highlight=False, markup=False)
             return
@@ -67,6 +69,14 @@ class RunProgress:
         assert self._part is not None
         self._bars.update(self._whole, completed=number)
         self._bars.reset(self._part, description=f"{text:<{LABEL}}", total=_expected(segment))
+
+    def _part_of(self, segment: Segment) -> str:
+        """What of a stage it is: which window of warm-up, or which block of all repeats."""
+        if segment.phase == "warmup":
+            return f"warm-up window {segment.block + 1}" if segment.block else "warm-up"
+        blocks = self._blocks.get(segment.stage_index, 1)
+        total = blocks * self._repeats
+        return f"block {segment.repeat_idx * blocks + segment.block + 1}/{total}" if total > 1 else "measure"
 
     def ended(self, requests: int, failed: int) -> None:
         self.ended_here += requests
@@ -76,7 +86,7 @@ class RunProgress:
         if self._bars is not None and self._part is not None:
             failures = f" [red]{self.failures} failed[/red]" if self.failures else ""
             queue = f" · {live.server_waiting[-1]:.0f} queued" if live.server_waiting else ""
-            text = f"{segment.stage} {segment.arm} {segment.phase}{queue}"
+            text = f"{segment.stage} {segment.arm} {self._part_of(segment)}{queue}"
             self._bars.update(self._part, completed=self.ended_here, description=f"{text:<{LABEL}}{failures}")
 
     def say(self, text: str) -> None:

@@ -2,21 +2,43 @@
 
 from loadgen.scenario.arms import Arm, SecretSource
 from loadgen.scenario.base import Environment
+from loadgen.scenario.comparison import ROUNDS, Comparison, DesignName, ends_by_time
 from loadgen.scenario.lengths import Empirical, Fixed, Length, LogNormal, Normal, PairedLengths, Uniform
 from loadgen.scenario.limits import Limits, Safety, limits_of
 from loadgen.scenario.load import LoadedScenario, load_scenario
+from loadgen.scenario.metrics import AGGREGATES, LIVE_SELECTORS, METRICS, SELECTORS, Metric
 from loadgen.scenario.model import DeadlineKeys, Scenario, Scrape, Slos, Warmup
 from loadgen.scenario.prompts import OwnPrompt, PromptSet
+from loadgen.scenario.reach import Reach, reach_of
 from loadgen.scenario.schema import scenario_schema
 from loadgen.scenario.secrets import read_secret
 from loadgen.scenario.stages import ArrivalStage, ConcurrencyStage, Ramp, Stage
+from loadgen.scenario.thresholds import (
+    Condition,
+    Operator,
+    Relative,
+    Threshold,
+    ThresholdError,
+    ThresholdKeys,
+    parse_threshold,
+    read_thresholds,
+)
+from loadgen.scenario.tls import TlsKeys
 from loadgen.scenario.workload import SamplingKeys, SharedPrefix, Task, Workload
 
 __all__ = [
+    "AGGREGATES",
+    "LIVE_SELECTORS",
+    "METRICS",
+    "ROUNDS",
+    "SELECTORS",
     "Arm",
     "ArrivalStage",
+    "Comparison",
     "ConcurrencyStage",
+    "Condition",
     "DeadlineKeys",
+    "DesignName",
     "Empirical",
     "Environment",
     "Fixed",
@@ -24,11 +46,15 @@ __all__ = [
     "Limits",
     "LoadedScenario",
     "LogNormal",
+    "Metric",
     "Normal",
+    "Operator",
     "OwnPrompt",
     "PairedLengths",
     "PromptSet",
     "Ramp",
+    "Reach",
+    "Relative",
     "Safety",
     "SamplingKeys",
     "Scenario",
@@ -38,11 +64,19 @@ __all__ = [
     "Slos",
     "Stage",
     "Task",
+    "Threshold",
+    "ThresholdError",
+    "ThresholdKeys",
+    "TlsKeys",
     "Uniform",
     "Warmup",
     "Workload",
+    "ends_by_time",
     "limits_of",
     "load_scenario",
+    "parse_threshold",
+    "reach_of",
     "read_secret",
+    "read_thresholds",
     "scenario_schema",
 ]

@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import re
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import Discriminator, Field, SecretStr, Tag, model_validator
 
-from loadgen.scenario.base import BaseUrl, FilePath, Loc, Model, PageUrl, refuse
+from loadgen.scenario.base import BaseUrl, FilePath, Loc, Model, PageUrl, ProxyUrl, Seconds, refuse
+from loadgen.scenario.tls import TlsKeys
 
 #: Set by the transport or the adapter; a scenario that sets them would break the request.
 OWNED_HEADERS = frozenset(
     {"accept-encoding", "connection", "content-length", "content-type", "host", "transfer-encoding"}
 )
+
+
+def _shape(value: Any) -> str:
+    """One branch is validated, so that a wrong value gets one message."""
+    return "argv" if isinstance(value, list) else "shell"
+
+
+_Word = Annotated[str, Field(min_length=1)]
+#: A list is run as it is; a text by /bin/sh. Neither is ever filled in: what a command must know is in its environment.
+Command = Annotated[
+    Annotated[_Word, Tag("shell")] | Annotated[list[_Word], Field(min_length=1), Tag("argv")], Discriminator(_shape)
+]
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110 token
 
 
@@ -50,11 +63,36 @@ class Arm(Model):
         None, description="tokenizer.json that counts prompt tokens where the server cannot (extra tokenizers)"
     )
     api_key: SecretSource | None = Field(None, description="bearer token, read from the environment or a file")
+    proxy: ProxyUrl | None = Field(
+        None,
+        description="http(s)://host:port of a proxy; forces the plain transport (timestamps in user space); "
+        "proxies of the environment are never used",
+    )
+    proxy_auth: SecretSource | None = Field(None, description="user:password for the proxy")
+    http2: bool = Field(
+        False,
+        description="HTTP/2, agreed on in TLS (extra http2): forces the plain transport, and all requests share one "
+        "connection to each replica",
+    )
+    tls: TlsKeys | None = Field(None, description="certificates, where the public authorities will not do")
     headers: dict[str, SecretStr] = Field(
         default_factory=dict, description="further request headers; values are secret and stored nowhere"
     )
     speculation: Literal["on", "off"] | None = Field(
         None, description="what the server must be found to do; a mismatch fails the preflight"
+    )
+    start: Command | None = Field(
+        None,
+        description="command that starts the server: a list of words, or a text for /bin/sh; without stop it is the "
+        "server itself and stays in the foreground",
+    )
+    stop: Command | None = Field(
+        None, description="command that stops it, where start returns once it has started the server elsewhere"
+    )
+    start_timeout_s: Seconds = Field(900.0, description="how long it may take until the server answers")
+    stop_timeout_s: Seconds = Field(120.0, description="how long stop may take, or the server after SIGTERM")
+    health_url: PageUrl | None = Field(
+        None, description="answers 200 once the server is ready; default: the first URL's /health"
     )
     declared_differences: list[str] = Field(
         default_factory=list, description="differences from the baseline that are meant, besides speculation"
@@ -71,14 +109,29 @@ class Arm(Model):
         if self.url is not None and self.urls:
             problems.append((("url",), "contradicts urls: give one of the two"))
         problems += _twice("urls", self.urls) + _twice("metrics_urls", self.metrics_urls or [])
+        if self.stop is not None and self.start is None:
+            problems.append((("stop",), "needs start: only what was started here is stopped here"))
         if self.speculation == "off" and self.spec_method is not None:
             problems.append((("spec_method",), "contradicts speculation: off"))
-        refuse(problems + _headers(self))
+        refuse(problems + _headers(self) + _reach(self))
         return self
 
 
 def _twice(key: str, urls: list[str]) -> list[tuple[Loc, str]]:
     return [((key, i), "is in the list twice") for i, url in enumerate(urls) if url in urls[:i]]
+
+
+def _reach(arm: Arm) -> list[tuple[Loc, str]]:
+    urls = arm.urls or [arm.url or ""]
+    secure = [url.startswith("https://") for url in urls]
+    problems: list[tuple[Loc, str]] = []
+    if arm.proxy_auth is not None and arm.proxy is None:
+        problems.append((("proxy_auth",), "needs proxy"))
+    if arm.http2 and not all(secure):
+        problems.append((("http2",), "needs https:// URLs: HTTP/2 is agreed on in TLS"))
+    if arm.tls is not None and not any(url.startswith("https://") for url in (*urls, *(arm.metrics_urls or ()))):
+        problems.append((("tls",), "needs an https:// URL"))
+    return problems
 
 
 def _headers(arm: Arm) -> list[tuple[Loc, str]]:

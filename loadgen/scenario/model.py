@@ -22,20 +22,39 @@ from loadgen.scenario.base import (
     SomeSeconds,
     refuse,
 )
+from loadgen.scenario.comparison import REPEATS, ArmName, Comparison, comparison_problems
 from loadgen.scenario.limits import Limits, Safety, combine
-from loadgen.scenario.stages import ArrivalStage, ConcurrencyStage, Stage, named
+from loadgen.scenario.stages import ArrivalStage, ConcurrencyStage, Ramp, Stage, named
+from loadgen.scenario.threshold_checks import Surroundings, threshold_problems
+from loadgen.scenario.thresholds import Threshold, ThresholdItem, read_thresholds
 from loadgen.scenario.workload import SamplingKeys, Workload
 
-ArmName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,31}$")]
+#: Windows of warm-up, where the scenario does not say how much is enough.
+WARM_UP_WINDOWS = 6
 
 
 class Warmup(Model):
-    """Before each stage's measured part, with the same shapes: until both are reached."""
+    """Before each stage's measured part, with the same shapes: until both are reached, and then again, window after
+    window with the same requests, until three windows in a row agree."""
 
     warmup_requests: Annotated[int, Field(ge=0, le=MAX_REQUESTS)] | None = Field(
         None, description="a count, not a share; default: max(3, 2 × concurrency); 0 = none"
     )
     warmup_seconds: SomeSeconds = Field(0.0, description="at least so long")
+    agree_within: Annotated[float, Field(gt=0, le=1)] = Field(
+        0.05, description="share by which the time per token of three windows may differ"
+    )
+    max_windows: Annotated[int, Field(ge=1, le=100)] | None = Field(
+        None,
+        description="so many windows at most; default: 6, or 1 where warmup_requests or warmup_seconds says how much",
+    )
+
+    @property
+    def windows(self) -> int:
+        """Most windows of one warm-up."""
+        if self.max_windows is not None:
+            return self.max_windows
+        return WARM_UP_WINDOWS if self.warmup_requests is None and self.warmup_seconds == 0 else 1
 
 
 class DeadlineKeys(Model):
@@ -89,10 +108,13 @@ class Scenario(Model):
     seed: Annotated[int, Field(ge=0, le=2**63 - 1)] = Field(
         0, description="same seed, same plan: cases, prompts, due times"
     )
-    repeats: PositiveInt = Field(1, description="passes over the same plan")
     arms: dict[ArmName, Arm] = Field(
         min_length=1, description="the servers by name; baseline and candidate where two are compared"
     )
+    repeats: PositiveInt | None = Field(
+        None, validate_default=True, description="passes over the same plan; default: 5 with two arms or more, else 1"
+    )
+    comparison: Comparison = Field(Comparison(), description="how two arms or more are compared")
     workload: Workload = Field(description="what is asked")
     sampling: SamplingKeys = Field(SamplingKeys(), description="sent with every request, stored with every record")
     safety: Safety = Field(Safety(), description="caps in front of the targets")
@@ -101,6 +123,29 @@ class Scenario(Model):
     deadlines: DeadlineKeys = Field(DeadlineKeys(), description="limits of one request")
     slos: Slos = Field(Slos(), description="limits a request must meet to count as goodput")
     scrape: Scrape = Field(Scrape(), description="reading the servers' counters")
+    thresholds: list[ThresholdItem] = Field(
+        default_factory=list,
+        description="what decides pass or fail; default: with two arms or more, those of docs/verdict.md",
+    )
+
+    @property
+    def parsed_thresholds(self) -> tuple[Threshold, ...]:
+        return read_thresholds(self.thresholds)
+
+    @field_validator("repeats")
+    @classmethod
+    def _resolved(cls, repeats: int | None, info: ValidationInfo) -> int:
+        return repeats or (REPEATS if len(info.data.get("arms", ())) > 1 else 1)
+
+    @property
+    def passes(self) -> int:
+        """`repeats`, which a checked scenario always has."""
+        return self.repeats or 1
+
+    @property
+    def baseline(self) -> str:
+        """The arm that the others are compared with."""
+        return self.comparison.baseline or ("baseline" if "baseline" in self.arms else next(iter(self.arms)))
 
     @field_validator("load")
     @classmethod
@@ -121,6 +166,9 @@ class Scenario(Model):
     def _consistent(self) -> Scenario:
         limits = combine(self.environment, self.safety)
         problems = [p for i, stage in enumerate(self.load) for p in _above_caps(i, stage, limits)]
+        problems += comparison_problems(self)
+        if not problems:
+            problems += threshold_problems(self.thresholds, _surroundings(self))
         refuse(problems + _too_many(self, limits) + _min_tokens(self))
         return self
 
@@ -152,13 +200,13 @@ def _too_many(scenario: Scenario, limits: Limits) -> list[tuple[Loc, str]]:
         stage.expected if isinstance(stage, ArrivalStage) else (stage.cases or 0) if stage.duration_s is None else 0
         for stage in scenario.load
     )
-    total = once * scenario.repeats * len(scenario.arms)
+    total = once * scenario.passes * len(scenario.arms)
     if limits.max_requests is None or total <= limits.max_requests:
         return []
     return [
         (
             ("load",),
-            f"{total:.0f} requests ({once:.0f} × {scenario.repeats} repeats × {len(scenario.arms)} arms) are above "
+            f"{total:.0f} requests ({once:.0f} × {scenario.passes} repeats × {len(scenario.arms)} arms) are above "
             f"{_cap('max_requests', limits)}: lower one, or raise the other",
         )
     ]
@@ -174,3 +222,19 @@ def _min_tokens(scenario: Scenario) -> list[tuple[Loc, str]]:
             text = f"{least} is above the shortest output ({shortest}) of workload.tasks.{i}: set its low bound"
             problems.append(((*where, "min_tokens"), text))
     return problems
+
+
+def _surroundings(scenario: Scenario) -> Surroundings:
+    users = [stage.concurrency for stage in scenario.load if isinstance(stage, ConcurrencyStage)]
+    rates = [stage.rate_per_s for stage in scenario.load if isinstance(stage, ArrivalStage)]
+    return Surroundings(
+        arms=list(scenario.arms),
+        baseline=scenario.baseline,
+        task_types=list(dict.fromkeys(task.task_type for task in scenario.workload.tasks)),
+        stages=[stage.name for stage in scenario.load],
+        concurrencies=[str(n) for n in sorted({n for n in users if isinstance(n, int)})],
+        rates=[f"{rate:g}" for rate in sorted({rate for rate in rates if not isinstance(rate, Ramp)})],
+        slos=any(
+            limit is not None for limit in (scenario.slos.ttft_s, scenario.slos.tpot_s, scenario.slos.total_time_s)
+        ),
+    )

@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from server_adapters.rehearsal.config import SPEC_METRICS, RehearsalConfig
+from server_adapters.rehearsal.config import DTYPES, SPEC_METRICS, TEMPLATES, RehearsalConfig
 from server_adapters.rehearsal.faults import KINDS
 from server_adapters.rehearsal.hardware import GPUS, MODELS
 from server_adapters.rehearsal.serve import from_json, serve
@@ -28,6 +28,10 @@ def parser() -> argparse.ArgumentParser:
     add("--hardware", default=_DEFAULTS.hardware, choices=sorted(GPUS))
     add("--model", default=_DEFAULTS.model, choices=sorted(MODELS))
     add("--draft-model", default=_DEFAULTS.draft_model, choices=sorted(MODELS))
+    add("--dtype", default=_DEFAULTS.dtype, choices=DTYPES, help="only told: both take two bytes")
+    add("--template", default=_DEFAULTS.template, choices=TEMPLATES, help="system: a system message before chats")
+    add("--generation-config", default=_DEFAULTS.generation_config, metavar="KEY=VALUE,…",
+        help="defaults of what a request leaves out: temperature, top_p, top_k")  # fmt: skip
     add("--tensor-parallel", type=int, help="GPUs; without it as many as the weights need")
     add("--served-model-name")
     add("--host", default=_DEFAULTS.host)

@@ -48,6 +48,7 @@ class Face:
     def __init__(self, config: RehearsalConfig, runner: Runner, faults: Faults) -> None:
         self.config, self.runner, self.faults = config, runner, faults
         self.http = HttpCounts()
+        self._sampling_defaults = config.sampling_defaults()
         self._tokenizer = runner.engine.tokenizer
         self._fingerprint = info.fingerprint(config, runner.engine)
         self._level = MetricsLevel(
@@ -65,12 +66,13 @@ class Face:
         limit = self.config.max_model_len
         if isinstance(asked, ChatAsked):
             endpoint: Endpoint = "chat"
-            ids = chat_tokens(self._tokenizer, asked.messages, scramble=scramble)
+            ids = chat_tokens(self._tokenizer, asked.messages, template=self.config.template, scramble=scramble)
             most, fallback = asked.max_completion_tokens or asked.max_tokens, limit
         else:
             endpoint = "completions"
             ids = prompt_tokens(self._tokenizer, asked.only_prompt(), scramble=scramble)
             most, fallback = asked.max_tokens, 16
+        asked = asked.with_defaults(self._sampling_defaults)
         sampling = asked.sampling(max_tokens_for(most, fallback, len(ids), limit, strict=endpoint == "chat"))
         public_id = request.headers.get("x-request-id") or secrets.token_hex(8)
         priority = self._priority(asked, request)
@@ -94,7 +96,7 @@ class Face:
         self._check_model(asked.model)
         scramble = self.faults.active("wrong_tokenizer", time.monotonic()) is not None
         if asked.messages is not None:
-            ids = chat_tokens(self._tokenizer, asked.messages, scramble=scramble)
+            ids = chat_tokens(self._tokenizer, asked.messages, template=self.config.template, scramble=scramble)
         elif asked.prompt is not None:
             ids = prompt_tokens(self._tokenizer, asked.prompt, scramble=scramble)
         else:

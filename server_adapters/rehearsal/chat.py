@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from server_adapters.rehearsal.config import Template
 from server_adapters.rehearsal.errors import ApiError
 from server_adapters.rehearsal.protocol import Message
 from server_adapters.rehearsal.tokenizer import Tokenizer
+
+#: What the template "system" puts before a chat.
+SYSTEM_MESSAGE = "You are a helpful assistant."
 
 
 def prompt_tokens(tokenizer: Tokenizer, prompt: str | Sequence[int], *, scramble: bool = False) -> list[int]:
@@ -18,8 +22,12 @@ def prompt_tokens(tokenizer: Tokenizer, prompt: str | Sequence[int], *, scramble
     return tokenizer.encode(prompt)
 
 
-def chat_tokens(tokenizer: Tokenizer, messages: Sequence[Message], *, scramble: bool = False) -> list[int]:
-    """Token ids of a chat up to where the answer begins."""
+def chat_tokens(
+    tokenizer: Tokenizer, messages: Sequence[Message], *, template: Template = "plain", scramble: bool = False
+) -> list[int]:
+    """Token ids of a chat up to where the answer begins. `template` "system": one without a system message gets one."""
+    if template == "system" and (not messages or messages[0].role != "system"):
+        messages = [Message(role="system", content=SYSTEM_MESSAGE), *messages]
     if not scramble:
         return tokenizer.render_chat([(m.role, m.text()) for m in messages])
     ids: list[int] = []

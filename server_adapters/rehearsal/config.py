@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Literal
 
@@ -11,6 +12,12 @@ from pydantic import SecretStr
 from server_adapters.rehearsal.types import EngineConfig, SpecMethod, SpeculationConfig
 
 SpecMetrics = Literal["none", "summary", "detailed"]
+Dtype = Literal["bfloat16", "float16"]
+DTYPES: tuple[Dtype, ...] = ("bfloat16", "float16")
+Template = Literal["plain", "system"]
+TEMPLATES: tuple[Template, ...] = ("plain", "system")
+#: Sampling fields that --generation-config may give a default, and their types.
+_DEFAULTABLE: Mapping[str, type[float] | type[int]] = {"temperature": float, "top_p": float, "top_k": int}
 SPEC_METRICS: tuple[SpecMetrics, ...] = ("none", "summary", "detailed")
 _METHODS: dict[str, SpecMethod] = {"draft": "draft_model", "ngram": "ngram"}
 
@@ -22,6 +29,9 @@ class RehearsalConfig:
     `spec`: "off", "draft:k=4", "ngram:k=4,min=2,max=4", with `schedule=1-8:4;9-256:1` for k by batch size.
     `faults`: each "name" or "name:key=value,…" (faults.py). `api_key_env` names the environment variable that
     holds the key /v1 asks for. `dev_mode` opens /server_info and /reset_prefix_cache, as vLLM's does.
+    `dtype` is told, and changes nothing else (both take two bytes). `template` "system" puts a system message before
+    chats that begin with none. `generation_config`, "temperature=0.6,top_k=20": defaults of what a request leaves out,
+    as a model's generation_config.json has them.
     `max_pending_truths`: finished requests kept for /rehearsal/truth.
     """
 
@@ -29,6 +39,9 @@ class RehearsalConfig:
     hardware: str = "h100"
     model: str = "70b"
     draft_model: str = "1b"
+    dtype: Dtype = "bfloat16"
+    template: Template = "plain"
+    generation_config: str = ""
     tensor_parallel: int | None = None
     served_model_name: str | None = None
     host: str = "127.0.0.1"
@@ -66,9 +79,22 @@ class RehearsalConfig:
         """The engine's part. ValueError where `spec` cannot be read."""
         if not self.speed > 0:
             raise ValueError("speed must be above 0")
+        self.sampling_defaults()
         shared = {f.name for f in fields(EngineConfig)} & {f.name for f in fields(self)}
         taken = {name: getattr(self, name) for name in shared if name != "speculation"}
         return EngineConfig(speculation=self.speculation(), target_model=self.model, **taken)
+
+    def sampling_defaults(self) -> dict[str, float | int]:
+        """`generation_config` read; ValueError says what is allowed."""
+        found: dict[str, float | int] = {}
+        for key, text in parse_options(self.generation_config, "generation_config").items():
+            if key not in _DEFAULTABLE:
+                raise ValueError(f"generation_config: unknown {key}; known: {', '.join(sorted(_DEFAULTABLE))}")
+            try:
+                found[key] = _DEFAULTABLE[key](text)
+            except ValueError:
+                raise ValueError(f"generation_config: {key}={text} is not a number") from None
+        return found
 
     def api_key(self) -> SecretStr | None:
         """The key /v1 asks for. ValueError where the environment variable is empty."""

@@ -84,14 +84,15 @@ def server_info(config: RehearsalConfig, engine: Engine) -> dict[str, Any]:
             "model": _path(config.model),
             "tokenizer": "rehearsal",
             "tokenizer_mode": "auto",
-            "dtype": "torch.bfloat16",
+            "dtype": f"torch.{config.dtype}",
             "seed": config.seed,
             "revision": None,
             "max_model_len": made.max_model_len,
             "quantization": None,
             "enforce_eager": False,
             "served_model_name": config.model_name,
-            "generation_config": "vllm",
+            "generation_config": "auto" if config.generation_config else "vllm",
+            "override_generation_config": config.sampling_defaults(),
             "model_impl": "rehearsal",
         },
         "cache_config": cache_config(engine),
@@ -147,7 +148,7 @@ def _speculative(config: RehearsalConfig, engine: Engine) -> dict[str, Any] | No
     }
     if drafts:
         told["draft_tensor_parallel_size"] = engine.roofline.tensor_parallel
-        told["draft_model_config"] = {"model": _path(config.draft_model), "dtype": "torch.bfloat16"}
+        told["draft_model_config"] = {"model": _path(config.draft_model), "dtype": f"torch.{config.dtype}"}
     return told
 
 

@@ -3,7 +3,8 @@ as vLLM does; fields that would change the output and that the engine does not h
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -92,6 +93,10 @@ class Asked(BaseModel):
         for param, is_neutral in neutral.items():
             if not is_neutral:
                 raise not_supported(param, param)
+
+    def with_defaults(self, defaults: Mapping[str, float | int]) -> Self:
+        """The request with the server's values for what it leaves out."""
+        return self.model_copy(update={key: v for key, v in defaults.items() if getattr(self, key) is None})
 
     def sampling(self, max_tokens: int) -> SamplingParams:
         """Sampling of the engine. ApiError for values outside their range is the engine's to raise."""

@@ -15,6 +15,7 @@ import orjson
 import pytest
 
 from loadgen.clock import now_ns
+from loadgen.control import Sample
 from loadgen.drive import (
     Accounting,
     Asking,
@@ -90,7 +91,8 @@ async def crew(tmp_path: Path) -> AsyncIterator[MakeCrew]:
         )
         arm = DriveArm("base", adapter_named("vllm"), (Target(url, (), "m", {}),), "m", CAPABILITIES, "chat")
         limits = DriveLimits(Deadlines(2000 * MS, None, None, None), 20_000 * MS)
-        setup = WorkerSetup((arm,), plan, ESTIMATE, limits, asking, Redactor(), sinks)
+        watched = more.pop("watched", False)
+        setup = WorkerSetup((arm,), plan, ESTIMATE, limits, asking, Redactor(), sinks, watched=watched)
         lost: list[str] = []
         ended: list[tuple[int, int]] = []
         one = Workers(setup, workers, on_lost=lost.append, on_ended=lambda *n: ended.append(n), **more)
@@ -188,6 +190,26 @@ async def test_max_requests_is_exact_over_all_workers(play: Any, http: Any, plan
     assert (check_books(whole).sent, whole.aborted) == (3, None)
     assert (check_books(ended).sent, ended.aborted) == (11, "policy")
     assert one.workers.counts.sent == len(server.got) == (await one.close()).requests.num_rows == 14
+
+
+@pytest.mark.parametrize("watched", [True, False])
+async def test_samples_of_what_ended_reach_the_coordinator_where_someone_watches(
+    play: Any, http: Any, plan_of: MakePlan, crew: MakeCrew, watched: bool
+) -> None:
+    """Every request once, failed ones too, with the times of its record."""
+    server = await play(lambda n, _got: [b"HTTP/1.1 500 -\r\ncontent-length: 0\r\n\r\n"] if n == 3 else http.answer(2))
+    told: list[Sample] = []
+    load = [{"kind": "concurrency", "concurrency": 2, "cases": 12}]
+    one = await crew(server.url, plan_of(load), 2, watched=watched, on_samples=told.extend)
+    await one.drive()
+    rows = (await one.close()).requests.to_pylist()
+    assert len(rows) == 12
+    if not watched:
+        assert told == []
+        return
+    assert sorted(s.failed for s in told) == [False] * 11 + [True]
+    seen = sorted(s.times[0] for s in told if s.times[0] is not None and not s.failed)
+    assert seen == sorted(row["ttft_s"] for row in rows if row["outcome"] == "ok")
 
 
 async def test_the_rate_cap_is_shared_by_those_who_work(
@@ -303,3 +325,24 @@ def test_a_budget_is_used_up_exactly_once() -> None:
     budget = Budget.of(2)
     assert [budget.take() for _ in range(3)] == [True, True, False]
     budget.close()
+
+
+async def test_salts_are_new_for_every_repeat_and_every_window_of_warm_up(
+    play: Any, http: Any, plan_of: MakePlan, crew: MakeCrew
+) -> None:
+    """H12, H13: what one repeat has put into a cache no other finds. Blocks of a repeat share a prefix's salt; windows
+    of warm-up, which ask the same requests, do not."""
+    server = await play(http.answer(1))
+    load = [{"kind": "concurrency", "concurrency": 1, "cases": 4}]
+    warmup = {"warmup_requests": 2, "max_windows": 2}
+    plan = plan_of(load, repeats=2, comparison={"blocks": 2}, warmup=warmup)
+    one = await crew(server.url, plan, 2, cold=True, shared_prefix=True)
+    for segment in plan.segments:
+        await one.drive(segment.number)
+    await one.close()
+    salts = [orjson.loads(got.body)["cache_salt"] for got in server.got]
+    parts = [salts[i : i + 2] for i in range(0, 12, 2)]
+    assert [len(set(part)) for part in parts] == [1] * 6
+    warm_1, warm_2, first_1, first_2, second_1, second_2 = (part[0] for part in parts)
+    assert (first_1, second_1) == (first_2, second_2)
+    assert len({warm_1, warm_2, first_1, second_1}) == 4

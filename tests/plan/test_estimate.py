@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 import yaml
 
-from loadgen.plan import build_plan, estimate
+from loadgen.plan import AnswerTime, build_plan, estimate
 from loadgen.scenario import load_scenario
 
 
-def planned(folder: Path, load: list[dict[str, Any]]) -> Any:
+def planned(folder: Path, load: list[dict[str, Any]], **keys: Any) -> Any:
     content = {
         "version": 1,
         "name": "e",
@@ -27,7 +27,10 @@ def planned(folder: Path, load: list[dict[str, Any]]) -> Any:
         },
         "load": load,
         "warmup": {"warmup_requests": 0},
+        "repeats": 1,
+        "comparison": {"blocks": 1},
     }
+    content |= keys
     file = folder / "s.yaml"
     file.write_text(yaml.safe_dump(content))
     return build_plan(load_scenario(file))
@@ -41,7 +44,8 @@ def test_by_cases(tmp_path: Path) -> None:
 
 
 def test_by_time(tmp_path: Path) -> None:
-    found = estimate(planned(tmp_path, [{"kind": "concurrency", "concurrency": 1, "duration_s": 50}]))
+    load = [{"kind": "concurrency", "concurrency": 1, "duration_s": 50}]
+    found = estimate(planned(tmp_path, load, comparison={"unpaired": ["c1"]}))
     assert found.requests == pytest.approx(2 * 50 / 2.5, rel=0.05)
     assert found.seconds == pytest.approx(2 * 51, rel=0.05)
 
@@ -65,3 +69,17 @@ def test_the_peak_of_an_open_loop(tmp_path: Path) -> None:
     peak = estimate(planned(tmp_path, [load])).peak
     assert (peak.streams, peak.requests_per_s, peak.chunks_per_s) == (10, 4.0, 400.0)
     assert estimate(planned(tmp_path, [{**load, "max_in_flight": 3}])).peak.streams == 3
+
+
+def test_arms_at_once_share_the_time_and_add_up(tmp_path: Path) -> None:
+    load = [{"kind": "concurrency", "concurrency": 4, "cases": 40}]
+    found = estimate(planned(tmp_path, load, comparison={"blocks": 1, "design": "parallel"}))
+    assert (found.requests, found.output_tokens, found.peak.streams) == (80, 8000, 8)
+    assert found.seconds == pytest.approx(40 * 2.5 / 4 + 1)
+
+
+def test_a_measured_answer_takes_the_assumptions_place(tmp_path: Path) -> None:
+    plan = planned(tmp_path, [{"kind": "concurrency", "concurrency": 4, "cases": 40}])
+    found = estimate(plan, AnswerTime(0.1, 0.004, "as measured"))
+    assert found.seconds == pytest.approx(2 * (40 * 0.5 / 4 + 1))
+    assert found.assumption == "as measured"

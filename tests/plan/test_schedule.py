@@ -29,6 +29,7 @@ print(plan.hash, sha256("".join(texts).encode()).hexdigest())
 """
 #: One small plan with every kind of load: its hash on any machine, and that of 50 of its prompts.
 DOCUMENT = """{"version": 1, "name": "golden", "environment": "disposable", "seed": 42, "repeats": 2,
+ "comparison": {"unpaired": ["c1-8"]},
  "arms": {"baseline": {"url": "http://one:1"}, "candidate": {"url": "http://two:2"}},
  "workload": {"tasks": [
   {"task_type": "code", "weight": 2.0, "input_len": {"kind": "lognormal", "median": 300.0, "sigma": 0.8},
@@ -44,8 +45,8 @@ DOCUMENT = """{"version": 1, "name": "golden", "environment": "disposable", "see
   {"kind": "arrival_rate", "rate_per_s": {"start": 0.0, "end": 50.0}, "duration_s": 20.0},
   {"kind": "arrival_rate", "rate_per_s": 20.0, "duration_s": 20.0, "arrivals": "gamma", "burstiness": 0.4},
   {"kind": "arrival_rate", "rate_per_s": 20.0, "duration_s": 20.0, "arrivals": "uniform"}]}"""
-GOLDEN = "92e4ad0d5a033948e9952d7e4517b30fca300b49eb3c0245470830a06cc89274"
-GOLDEN_TEXTS = "c65c42095caafaadba322f84f4b5d4d9100ca9de593b80062368ae348cf5dcb3"
+GOLDEN = "48663de3ee119f63cc236be46851281ab7706469165fc850260db223d6639bd9"
+GOLDEN_TEXTS = "f6dc31efbb8d312ac8d2860bc5725424a322be207e178323ee50f921e47dda49"
 
 
 #: SIMD kernels of this CPU that numpy can do without: with them its own log and exp differ in the last bit.
@@ -62,9 +63,10 @@ def test_the_same_plan_in_any_process_on_any_cpu(hash_seed: str, without: str) -
     assert done.stdout.split() == [GOLDEN, GOLDEN_TEXTS]
 
 
-def test_arms_take_turns_in_reversed_order(plan: Make) -> None:
+def test_sequential_arms_take_turns_in_reversed_order(plan: Make) -> None:
     """Order bias cancels: ABBA over stage + repeat, each arm with warm-up, then measure."""
-    made = plan(load=[CLOSED, RATE], repeats=2)
+    sequential = {"design": "sequential", "blocks": 1}
+    made = plan(load=[CLOSED, RATE], repeats=2, comparison=sequential, warmup={"max_windows": 1})
     order = [(s.stage_index, s.repeat_idx, s.arm[0], s.phase) for s in made.segments]
     turns = [(0, 0, "bc"), (0, 1, "cb"), (1, 0, "cb"), (1, 1, "bc")]
     assert order == [(s, r, arm, phase) for s, r, arms in turns for arm in arms for phase in ("warmup", "measure")]
@@ -72,7 +74,7 @@ def test_arms_take_turns_in_reversed_order(plan: Make) -> None:
 
 
 def test_arms_and_repeats_get_the_same_load(plan: Make) -> None:
-    made = plan(load=[RATE], repeats=3)
+    made = plan(load=[RATE], repeats=3, comparison={"blocks": 1})
     loads = [s.load for s in made.segments if s.phase == "measure"]
     assert len(loads) == 6
     for load in loads:
@@ -83,7 +85,7 @@ def test_arms_and_repeats_get_the_same_load(plan: Make) -> None:
 
 
 def test_segments_say_what_they_are(plan: Make) -> None:
-    made = plan(load=[CLOSED, RAMP, RATE], arms={"only": {"url": "http://h:1"}})
+    made = plan(load=[CLOSED, RAMP, RATE], arms={"only": {"url": "http://h:1"}}, warmup={"max_windows": 1})
     facts = [(s.stage, s.phase, s.executor, s.concurrency, s.rate_per_s, s.duration_ns) for s in made.segments]
     assert facts == [
         ("c4", "warmup", "concurrency", 4, None, None),
@@ -102,7 +104,7 @@ def test_segments_say_what_they_are(plan: Make) -> None:
 )  # fmt: skip
 def test_warm_up_is_a_closed_loop_of_the_stages_size(plan: Make, stage: dict[str, Any], slots: int, cases: int) -> None:
     """E19: a backlog of warm-up at a fixed rate would poison the measured part."""
-    load = plan(load=[stage]).segments[0].load
+    load = plan(load=[stage], comparison={"unpaired": ["c1-8"] if stage is RAMP else []}).segments[0].load
     assert isinstance(load, ClosedLoop)
     assert (len(load.start_ns), load.cases, load.end) == (slots, cases, "both")
     assert load.stop_ns.tolist() == [0] * slots
@@ -120,23 +122,26 @@ def test_warm_up_by_time_and_none_at_all(plan: Make) -> None:
 def test_totals_are_exact_where_they_can_be(plan: Make) -> None:
     task = {"task_type": "code", "lengths": {"pairs": [[100, 10]]}}
     uniform = {**RATE, "arrivals": "uniform"}
-    totals = plan(load=[CLOSED, uniform], repeats=3, workload={"tasks": [task]}).totals
-    once = 8 + 40 + 40 + 100
-    assert (totals.requests, totals.requests_upper) == (once * 6, once * 6)
-    assert (totals.input_tokens, totals.output_tokens) == (once * 6 * 100, once * 6 * 10)
+    totals = plan(load=[CLOSED, uniform], repeats=3, workload={"tasks": [task]}, warmup={"max_windows": 4}).totals
+    asked = (40 + 100) * 6 + (8 + 40) * 2 * 4  # arms and repeats; one warm-up an arm, of four windows at most
+    assert (totals.requests, totals.requests_upper) == (asked, asked)
+    assert (totals.input_tokens, totals.output_tokens) == (asked * 100, asked * 10)
     assert totals.seconds is None, "the first stage ends by number of requests"
     assert (totals.peak_concurrency, totals.peak_rate_per_s) == (1000, 20.0)
     assert plan(load=[uniform], repeats=3).totals.seconds == 30.0
+    parallel = plan(load=[uniform], repeats=3, comparison={"design": "parallel"}).totals
+    assert (parallel.seconds, parallel.peak_concurrency, parallel.peak_rate_per_s) == (15.0, 2000, 40.0)
 
 
 def test_totals_of_a_loop_that_ends_by_time_are_bounds(plan: Make) -> None:
     timed = {"kind": "concurrency", "concurrency": 10, "duration_s": 10.0}
-    totals = plan(load=[timed]).totals
+    alone = {"arms": {"only": {"url": "http://h:1"}}, "warmup": {"warmup_requests": 20}}
+    totals = plan(load=[timed], **alone).totals
     assert (totals.requests, totals.input_tokens, totals.output_tokens) == (None, None, None)
-    assert 2 * 20 * 100 < totals.requests_upper <= 2 * (20 * 100 + 10 + 20)
-    assert plan(load=[timed], safety={"max_requests": 500}).totals.requests_upper == 500
-    both = plan(load=[{**timed, "cases": 30}]).totals
-    assert (both.requests, both.requests_upper) == (None, 2 * 50)
+    assert 20 * 100 < totals.requests_upper <= 20 * 100 + 10 + 20
+    assert plan(load=[timed], safety={"max_requests": 500}, **alone).totals.requests_upper == 500
+    both = plan(load=[{**timed, "cases": 30}], **alone).totals
+    assert (both.requests, both.requests_upper) == (None, 50)
 
 
 def test_hash_is_of_what_is_asked_not_of_where(plan: Make, own: Callable[..., PromptSet]) -> None:
@@ -147,9 +152,10 @@ def test_hash_is_of_what_is_asked_not_of_where(plan: Make, own: Callable[..., Pr
     hashes = {
         base, plan(seed=1).hash, plan(repeats=2).hash, plan(load=[RATE]).hash, plan(arms=swapped).hash,
         plan(warmup={"warmup_requests": 1}).hash, plan(sampling={"temperature": 0.5}).hash,
-        plan(load=[{**CLOSED, "cases": 41}]).hash,
+        plan(load=[{**CLOSED, "cases": 41}]).hash, plan(comparison={"blocks": 2}).hash,
+        plan(comparison={"design": "parallel"}).hash, plan(comparison={"design": "sequential"}).hash,
     }  # fmt: skip
-    assert len(hashes) == 8
+    assert len(hashes) == 11
     task = {"tasks": [{"task_type": "chat_log", "prompts": "a.jsonl"}]}
     elsewhere = {"tasks": [{"task_type": "chat_log", "prompts": "b.jsonl"}]}
     assert plan({0: own(9)}, workload=task).hash == plan({0: own(9)}, workload=elsewhere).hash

@@ -30,6 +30,7 @@ class PlayedServer:
     version: str | None = "0.32.0"
     server_info: dict[str, Any] | None = None
     tokens: int | None = 7
+    token_ids: list[int] = field(default_factory=list)
     api_key: str | None = None
     refused_fields: frozenset[str] = frozenset()
     every_page: Response | None = None
@@ -72,7 +73,7 @@ class PlayedServer:
             return JSONResponse(self.server_info)
         if path == "/tokenize" and self.tokens is not None:
             self.tokenized.append(body)
-            return JSONResponse({"count": self.tokens, "tokens": []})
+            return JSONResponse({"count": self.tokens, "tokens": self.token_ids})
         return None
 
     def _generate(self, body: dict[str, Any], stream: bytes) -> Response:

@@ -407,22 +407,28 @@ async def test_environment_without_dev_mode(play: Play, played_server: Played, c
     played = await play(played_server(metrics=page))
     adapter = adapter_named("vllm")
     before = await adapter.environment(client, target(played))
-    assert "system_fingerprint" not in before
+    assert "engine.config_hash" not in before
     assert played.bodies == []
     await adapter.probe(client, target(played))
-    assert await adapter.environment(client, target(played)) == {
-        "engine": "vllm",
-        "version": "0.32.0",
-        "model": "tiny",
-        "model_root": "/models/tiny",
-        "max_model_len": 2048,
-        "speculation": True,
-        "k": 4,
-        "system_fingerprint": "vllm-0.32.0-ce44aa2b",
-        "cache.block_size": "16",
-        "cache.cache_dtype": "auto",
-        "cache.num_gpu_blocks": "100",
+    found = await adapter.environment(client, target(played))
+    assert {key: fact.value for key, fact in found.items()} == {
+        "engine.name": "vllm",
+        "engine.version": "0.32.0",
+        "engine.config_hash": "ce44aa2b",
+        "parallel.tensor": 1,
+        "model.served_name": "tiny",
+        "model.weights": "/models/tiny",
+        "model.max_len": 2048,
+        "speculation.on": True,
+        "speculation.k": 4,
+        "kv_cache.block_size": 16,
+        "kv_cache.dtype": "auto",
+        "kv_cache.num_blocks": 100,
+        "tokenizer.ids": None,
+        "template.ids": None,
     }
+    assert found["tokenizer.ids"].reason == "/tokenize gave no token ids of fixed texts"
+    assert found["kv_cache.dtype"].source == "/metrics cache_config_info"
 
 
 async def test_environment_with_dev_mode(play: Play, played_server: Played, client: httpx.AsyncClient) -> None:
@@ -432,18 +438,29 @@ async def test_environment_with_dev_mode(play: Play, played_server: Played, clie
     }
     played = await play(played_server(metrics=None, server_info={"vllm_config": config, "system_env": {"os": "Linux"}}))
     facts = await VLLM.environment(client, target(played))
-    assert (facts["spec_method"], facts["k"], facts["model_config.dtype"], facts["system.os"]) == (
-        "ngram",
-        4,
-        "bfloat16",
-        "Linux",
-    )
-    assert "speculation" not in facts
+    told = ("speculation.method", "speculation.k", "model.dtype", "host.os")
+    assert [facts[key].value for key in told] == ["ngram", 4, "bfloat16", "Linux"]
+    assert "speculation.on" not in facts
 
 
 async def test_environment_of_a_plain_server(play: Play, played_server: Played, client: httpx.AsyncClient) -> None:
     played = await play(played_server(models=[{"id": "gpt"}]))
-    assert await OPENAI.environment(client, target(played)) == {"engine": "unknown (OpenAI-compatible)", "model": "gpt"}
+    facts = await OPENAI.environment(client, target(played))
+    assert {key: fact.value for key, fact in facts.items()} == {"engine.name": None, "model.served_name": "gpt"}
+    assert facts["engine.name"].reason == "an OpenAI-compatible server does not tell what it is"
+
+
+async def test_token_ids_tell_tokenizers_apart(play: Play, played_server: Played, client: httpx.AsyncClient) -> None:
+    """The text is asked once, chats with and without a system message are asked together."""
+    played = await play(played_server(token_ids=[5, 6, 7]))
+    first = await VLLM.environment(client, target(played))
+    played.token_ids = [5, 6, 8]
+    second = await VLLM.environment(client, target(played))
+    for key, count in (("tokenizer.ids", 3), ("template.ids", 6)):
+        assert first[key].value.startswith("sha256:")
+        assert first[key].value.endswith(f"({count} tokens)")
+        assert first[key].value != second[key].value
+    assert ["prompt" in body for body in played.tokenized] == [True, False, False] * 2
 
 
 # ---------------------------------------------------------------- token counts

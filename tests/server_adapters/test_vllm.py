@@ -21,7 +21,7 @@ from server_adapters.base import (
 )
 from server_adapters.probing import NOTHING_KNOWN
 from server_adapters.vllm import VllmAdapter
-from server_adapters.vllm_environment import counts_artefact, select
+from server_adapters.vllm_environment import counts_artefact, from_fingerprint, select
 from server_adapters.vllm_families import read_page
 
 DATA = Path(__file__).resolve().parents[1] / "data"
@@ -483,16 +483,44 @@ def test_environment_names_what_matters_and_no_secrets() -> None:
             },
         }
     )
-    assert got == {
-        "model_config.model": "/models/tiny",
-        "model_config.dtype": "bfloat16",
-        "speculative_config.method": "draft_model",
-        "speculative_config.num_speculative_tokens": 4,
-        "speculative_config.draft_model_config.dtype": "float32",
-        "vllm_env.VLLM_USE_V1": True,
-        "system.nvidia_gpu_models": "GPU 0: X",
-        "system.cpu_model": "Abacus 9",
+    assert {key: fact.value for key, fact in got.items()} == {
+        "model.weights": "/models/tiny",
+        "model.dtype": "bfloat16",
+        "model.revision": "not set",
+        "speculation.method": "draft_model",
+        "speculation.k": 4,
+        "speculation.draft_dtype": "float32",
+        "engine.v1": True,
+        "gpu.name": "X",
+        "gpu.count": 1,
+        "host.cpu_model": "Abacus 9",
+        "host.cpu_count": 2,
     }
+    assert got["model.dtype"].source == "/server_info model_config.dtype"
+
+
+def test_a_null_is_a_setting_and_no_gap() -> None:
+    """A server without quantization against one with it is a difference, not something unknown."""
+    one, other = (select({"vllm_config": {"model_config": {"quantization": q}}}) for q in (None, "fp8"))
+    assert (one["model.quantization"].value, other["model.quantization"].value) == ("not set", "fp8")
+
+
+def test_drafters_without_a_model_have_no_draft_dtype() -> None:
+    config = {"method": "ngram", "draft_model_config": {"dtype": "float32"}}
+    assert "speculation.draft_dtype" not in select({"vllm_config": {"speculative_config": config}})
+
+
+@pytest.mark.parametrize(
+    ("fingerprint", "found"),
+    [
+        ("vllm-0.32.0-ce44aa2b", {"engine.config_hash": "ce44aa2b", "parallel.tensor": 1}),
+        ("vllm-0.32.0+cpu-tp4-pp2-0011aabb", {"engine.config_hash": "0011aabb", "parallel.tensor": 4}),
+        ("fp_44709d6fcb", {}),
+        (None, {}),
+    ],
+)
+def test_fingerprint(fingerprint: str | None, found: dict[str, Any]) -> None:
+    assert {key: fact.value for key, fact in from_fingerprint(fingerprint).items()} == found
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from server_adapters.base import Chunk, ServerError, SpecStats
 from server_adapters.rounds import from_positions, from_steps
 from server_adapters.vllm import VllmAdapter
-from server_adapters.vllm_environment import counts_artefact, select, spec_k
+from server_adapters.vllm_environment import counts_artefact, from_labels, select, spec_k
 from server_adapters.vllm_families import read_page
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "vllm_0.32"
@@ -161,16 +161,44 @@ def test_server_info() -> None:
     facts = select(info)
     assert (spec_k(info), counts_artefact(info)) == (4, False)
     expected = {
-        "model_config.dtype": "torch.float32",
-        "cache_config.block_size": 128,
-        "parallel_config.tensor_parallel_size": 1,
-        "scheduler_config.async_scheduling": False,
-        "speculative_config.method": "draft_model",
-        "speculative_config.draft_sample_method": "greedy",
-        "speculative_config.rejection_sample_method": "standard",
-        "speculative_config.draft_model_config.dtype": "torch.float32",
-        "observability_config.per_request_spec_decode_metrics": "detailed",
-        "device_config.device": "cpu",
-        "system.vllm_version": "0.32.0",
+        "model.weights": "/srv/specload/tiny-target",
+        "model.dtype": "float32",
+        "model.quantization": "not set",
+        "model.revision": "not set",
+        "tokenizer.name": "/srv/specload/tiny-target",
+        "sampling.generation_config": "auto",
+        "sampling.override": {},
+        "kv_cache.dtype": "auto",
+        "kv_cache.block_size": 128,
+        "kv_cache.prefix_caching": True,
+        "kernels.attention_backend": "not set",
+        "kernels.enforce_eager": True,
+        "parallel.tensor": 1,
+        "scheduling.async": False,
+        "scheduling.chunked_prefill": True,
+        "scheduling.max_num_seqs": 128,
+        "speculation.method": "draft_model",
+        "speculation.k": 4,
+        "speculation.draft_model": "/srv/specload/tiny-draft",
+        "speculation.draft_dtype": "float32",
+        "speculation.draft_sample_method": "greedy",
+        "speculation.rejection_sample_method": "standard",
+        "speculation.per_request_metrics": "detailed",
+        "device": "cpu",
+        "engine.build": "0.32.0",
+        "engine.torch": "2.13.0+cpu",
+        "host.cpu_model": "AMD EPYC",
+        "host.cpu_count": 2,
     }
-    assert {key: facts.get(key) for key in expected} == expected
+    assert {key: facts[key].value for key in expected} == expected
+    assert not [key for key in facts if key.startswith("gpu.") and key != "gpu.cuda"]
+
+
+def test_labels_of_a_page_and_server_info_agree() -> None:
+    """An arm with and one without development routes are compared by the same values."""
+    labels = from_labels(read_page((DATA / "metrics_draft.txt").read_text()).cache_labels)
+    told = select(orjson.loads((DATA / "server_info.json").read_bytes()))
+    both = labels.keys() & told.keys()
+    assert both >= {"kv_cache.dtype", "kv_cache.block_size", "kv_cache.prefix_caching", "kv_cache.num_blocks"}
+    assert {key: labels[key].value for key in both} == {key: told[key].value for key in both}
+    assert labels["cache_config.kv_cache_layout"].value == "not set"

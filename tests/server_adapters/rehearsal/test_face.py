@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from server_adapters.base import Target
+from server_adapters.rehearsal.chat import SYSTEM_MESSAGE
 from server_adapters.rehearsal.models import Models
 from server_adapters.vllm import VllmAdapter
 
@@ -240,14 +241,53 @@ async def test_the_vllm_adapter_understands_the_server(start_server: Start, mode
     assert found.tokenize
     assert found.dev_mode
     assert found.counts_artefact is False
-    assert told["speculative_config.num_speculative_tokens"] == 3
-    assert told["system.nvidia_gpu_models"] == "GPU 0: NVIDIA H100 80GB HBM3 (simulated)"
-    assert told["cache.block_size"] == "16"
+    assert told["speculation.k"].value == 3
+    assert told["gpu.name"].value == "NVIDIA H100 80GB HBM3 (simulated)"
+    assert told["kv_cache.block_size"].value == 16
     assert count == len(models.tokenizer.encode("one two"))
     assert chat is not None
     assert chat == count + 2, "the marks of the user and of the assistant"
     assert page.started_unix_s is not None
     assert {series.model for series in page.series} == {"rehearsal-8b"}
+
+
+async def test_dtype_template_and_sampling_defaults_are_told(start_server: Start) -> None:
+    """Two servers that differ in what a comparison must not: the adapter sees each of them."""
+    adapter = VllmAdapter()
+    options = {"dtype": "float16", "template": "system", "generation_config": "temperature=0.6,top_k=20"}
+    found = []
+    async with httpx.AsyncClient(timeout=20) as client:
+        for more in ({}, options):
+            live = await start_server(spec="off", **more)
+            found.append(await adapter.environment(client, Target(live.server.url, (), None, {})))
+    plain, other = ({key: fact.value for key, fact in told.items()} for told in found)
+    assert (plain["model.dtype"], other["model.dtype"]) == ("bfloat16", "float16")
+    assert (plain["sampling.override"], other["sampling.override"]) == ({}, {"temperature": 0.6, "top_k": 20})
+    assert plain["template.ids"] != other["template.ids"]
+    assert plain["tokenizer.ids"] == other["tokenizer.ids"]
+
+
+async def test_the_system_template_adds_tokens_only_where_no_system_message_is(start_server: Start) -> None:
+    live = await start_server(spec="off", template="system")
+    user, system = {"role": "user", "content": "one two"}, {"role": "system", "content": "Be brief."}
+
+    async def ids(*messages: dict[str, str]) -> list[int]:
+        tokens: list[int] = (await live.post("/tokenize", {"messages": messages})).json()["tokens"]
+        return tokens
+
+    added = {"role": "system", "content": SYSTEM_MESSAGE}
+    assert await ids(user) == await ids(added, user)
+    assert len(await ids(system, user)) < len(await ids(user))
+
+
+async def test_sampling_defaults_hold_for_what_a_request_leaves_out(start_server: Start) -> None:
+    """H9: an omitted temperature is the model's, one that is sent is the request's."""
+    live = await start_server(spec="off", generation_config="temperature=0")
+    body = {"prompt": PROMPT, "max_tokens": 24, "seed": 5}
+    texts = {}
+    for name, more in (("omitted", {}), ("greedy", {"temperature": 0.0}), ("sampled", {"temperature": 2.0})):
+        texts[name] = (await live.post("/v1/completions", {**body, **more})).json()["choices"][0]["text"]
+    assert texts["omitted"] == texts["greedy"] != texts["sampled"]
 
 
 async def test_without_speculation_its_families_are_absent(start_server: Start) -> None:

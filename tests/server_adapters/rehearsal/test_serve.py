@@ -228,3 +228,9 @@ async def test_saturation_is_told(start_server: Start) -> None:
     assert lag["forgone_s"] + lag["max_s"] > 0.05
     assert page["rehearsal:saturated"] == 1
     assert page["rehearsal:lag_max_seconds"] == pytest.approx(lag["max_s"])
+
+
+@pytest.mark.parametrize("text", ["min_p=0.1", "temperature", "temperature=warm", "top_k=1.5"])
+def test_sampling_defaults_that_cannot_be_read(text: str) -> None:
+    with pytest.raises(ValueError, match=r"generation_config"):
+        RehearsalConfig(generation_config=text).engine()
