@@ -89,6 +89,9 @@ RunDir = Annotated[Path, typer.Argument(help="run directory, or a run id under -
 Out = Annotated[Path, typer.Option("--out", help="folder of run directories")]
 Set = Annotated[list[str], typer.Option("--set", help="override a scenario key: dotted.key=value (repeatable)")]
 ArmUrl = Annotated[list[str], typer.Option("--arm", help="URL of an arm: name=URL (repeatable)")]
+Workers = Annotated[
+    int | None, typer.Option("--workers", min=1, max=256, help="processes that drive the load; default: as needed")
+]
 Json = Annotated[bool, typer.Option("--json", help="print JSON on stdout, nothing else")]
 
 TimeBudget = Annotated[
@@ -179,11 +182,12 @@ def check_command(
     set_: Set = [],  # noqa: B006
     time_budget: TimeBudget = None,
     offline: Annotated[bool, typer.Option("--offline", help="do not look at the targets")] = False,
+    workers: Workers = None,
     json: Json = False,
 ) -> None:
     """Validate a scenario, draw its load, count requests, tokens, minutes and cost, look at the targets."""
     loaded = load_scenario(scenario, set_, _arms(arm))
-    found = asyncio.run(check(loaded, targets=not offline, time_budget_s=_seconds(time_budget)))
+    found = asyncio.run(check(loaded, targets=not offline, workers=workers, time_budget_s=_seconds(time_budget)))
     if json:
         return _print_json(
             {
@@ -196,6 +200,7 @@ def check_command(
                 "arms": {n: a.facts.model_dump() for n, a in found.ready.arms.items()} if found.ready else None,
                 "environment": [d.model_dump() for d in found.environment],
                 "notes": list(found.notes),
+                "workers": found.workers,
                 "ceiling": _ceiling(found.ceiling),
                 "warnings": list(found.warnings),
             }
@@ -224,9 +229,7 @@ def run(
     transport: Annotated[
         Literal["plain", "kernel"], typer.Option("--transport", help="stamps in user space, or the kernel's (Linux)")
     ] = "plain",
-    workers: Annotated[
-        int | None, typer.Option("--workers", min=1, max=256, help="processes that drive the load; default: as needed")
-    ] = None,
+    workers: Workers = None,
     time_budget: TimeBudget = None,
     json: Json = False,
 ) -> None:
@@ -421,9 +424,9 @@ def _finish(result: RunResult, json: bool, *, judged: bool) -> None:
         out.print(f"records: {result.path} · again: specload report {result.path}", markup=False, soft_wrap=True)
     if result.state == "interrupted":
         raise typer.Exit(Exit.INTERRUPTED)
-    if result.state == "failed":
+    if result.state in ("failed", "inconclusive"):
         _complain(f"the run was ended early: {result.reason}")
-        raise typer.Exit(Exit.INTERNAL)
+        raise typer.Exit(Exit.INCONCLUSIVE if result.state == "inconclusive" else Exit.INTERNAL)
     if empty := _without_success(result.summary):
         _complain(f"no request of {', '.join(empty)} succeeded: why is in {result.path / 'anomalies.log'}")
         raise typer.Exit(Exit.INTERNAL)
