@@ -12,8 +12,8 @@ import orjson
 
 from loadgen.analyze import Difference, Estimates, Query, Summary, analyze
 from loadgen.errors import StorageError
-from loadgen.record import RunData, open_run
-from loadgen.report import reproduce
+from loadgen.record import Manifest, RunData, open_run
+from loadgen.report import render_html, reproduce
 from loadgen.scenario import METRICS, Threshold, read_thresholds
 from loadgen.verdict import Facts, Verdict, judge
 
@@ -107,9 +107,18 @@ def _effects(estimates: Estimates, thresholds: Sequence[Threshold]) -> Iterator[
 
 def save_json(path: Path, name: str, value: Any) -> None:
     """Write a file into a run directory, whole or not at all."""
+    _save(path, name, orjson.dumps(value, option=orjson.OPT_INDENT_2))
+
+
+def save_report(path: Path, summary: Summary, manifest: Manifest) -> None:
+    """report.html of a run directory."""
+    _save(path, "report.html", render_html(summary, manifest).encode())
+
+
+def _save(path: Path, name: str, content: bytes) -> None:
     temporary = path / f"{name}.part"
     try:
-        temporary.write_bytes(orjson.dumps(value, option=orjson.OPT_INDENT_2))
+        temporary.write_bytes(content)
         temporary.replace(path / name)
     except OSError as error:
         with suppress(OSError):

@@ -23,6 +23,10 @@ _OF: Mapping[str, Callable[[G], D]] = {
 }
 _BARS = "Bars: 95 % intervals."
 _HOLLOW = "Hollow: no interval."
+#: Places in the palette that do not change from run to run
+_KINDS = {"ok": 0, "stream_error": 1}
+_ALWAYS = ("scheduled", "sent")
+_COUNTS = ("scheduled", "sent", "late", "dropped", "unsent", "capped_in_flight", "capped_rate")
 
 #: Name, place in the palette, point of each category
 Line = tuple[str, int, Mapping[str, Point | None]]
@@ -87,13 +91,13 @@ def _panel(
     *,
     kind: Kind = "points",
     reference: float | None = None,
-    log: bool = False,
+    wide: bool = False,
 ) -> Made:
     """Bounded; the sentence says what was left out."""
     shown, fewer = bounded(categories, CATEGORIES, f"places of «{axis}»")
     lines, less = bounded(lines, SERIES, "series")
     series = [Series(name, colour, [points.get(c) for c in shown]) for name, colour, points in lines]
-    return Panel(title, axis, shown, series, unit, kind, reference, log), joined((fewer, less))
+    return Panel(title, axis, shown, series, unit, kind, reference, wide), joined((fewer, less))
 
 
 def _figure(id_: str, title: str, caption: str, panels: Sequence[Made]) -> Figure:
@@ -164,8 +168,8 @@ def _latency(summary: Summary, metric: str, title: str) -> Figure:
                 if both is not None and arm in (r.candidate, r.baseline):
                     points[level(r)] = point(both.candidate if arm == r.candidate else both.baseline, "s")
             lines.append((arm, colour, points))
-        panels.append(_panel(q.upper(), "load", _union(p for _, _, p in lines), lines, "s", log=True))
-    caption = f"Streamed responses, logarithmic axis. {ALL_SENT} Open triangle: a lower bound, the rank lies there."
+        panels.append(_panel(q.upper(), "load", _union(p for _, _, p in lines), lines, "s", wide=True))
+    caption = f"Streamed responses. {ALL_SENT} Open triangle: a lower bound, the rank lies there."
     return _figure(metric, title, f"{caption} {_BARS} {_HOLLOW}", panels)
 
 
@@ -255,14 +259,16 @@ def _rollback(summary: Summary) -> Figure:
 
 
 def _outcomes(summary: Summary) -> Figure:
-    stages = _stages(summary)
-    ends = {f"{arm}, {at}": g.requests.outcomes for arm, groups in stages.items() for at, g in groups.items()}
-    kinds = _union([k for k, n in outcomes.items() if n] for outcomes in ends.values())
-    lines: list[Line] = [
-        (kind, i, {at: plain(float(outcomes.get(kind, 0)), "number") for at, outcomes in ends.items()})
-        for i, kind in enumerate(kinds)
-    ]
-    made = [_panel("Requests by how they ended", "arm, load", list(ends), lines, "number", kind="stack")]
+    made: list[Made] = []
+    for arm, groups in _stages(summary).items():
+        kinds = _union([k for k, n in g.requests.outcomes.items() if n] for g in groups.values())
+        lines: list[Line] = [
+            (kind, _KINDS.get(kind, i + len(_KINDS)), {
+                at: plain(float(g.requests.outcomes.get(kind, 0)), "number") for at, g in groups.items()
+            })
+            for i, kind in enumerate(kinds)
+        ]  # fmt: skip
+        made.append(_panel(arm, "load", list(groups), lines, "number", kind="stack"))
     rows = [(r, r.metric("error_share", "value")) for r in whole(summary)]
     errors: list[Line] = []
     for colour, arm in enumerate(summary.arms):
@@ -271,8 +277,8 @@ def _outcomes(summary: Summary) -> Figure:
         if points:
             errors.append((arm, colour, points))
     made.append(_panel("Requests that did not succeed", "load", _union(p for _, _, p in errors), errors, "share"))
-    caption = "Drawn as shares of the requests sent, counted in the table. A 200 is no success: every answer is read."
-    return _figure("outcomes", "Outcomes", caption, made)
+    caption = "Drawn as shares of the requests sent; the table counts them. A 200 is no success: every answer is read."
+    return _figure("outcomes", "How requests ended", caption, made)
 
 
 def _load(summary: Summary) -> Figure:
@@ -284,15 +290,15 @@ def _load(summary: Summary) -> Figure:
         (arm, i, {at: point(g.conditions.concurrency_mean, "number") for at, g in groups.items()})
         for i, (arm, groups) in enumerate(stages.items())
     ]
-    counted: list[Line] = [
-        (f"{arm}, {key}", 2 * i + j, {at: plain(getattr(g.requests, key), "number", "not counted")
-                                     for at, g in groups.items()})
-        for i, (arm, groups) in enumerate(stages.items())
-        for j, key in enumerate(("scheduled", "sent"))
-    ]  # fmt: skip
-    panels = [
-        _panel("Requests in flight (mean)", "load", closed, flying, "number"),
-        _panel("Requests scheduled and sent", "load", _union(stages.values()), counted, "number", kind="bars"),
-    ]
-    caption = f"Asked load is not delivered load: what the scenario asked for, and what this client did. {_HOLLOW}"
+    panels = [_panel("Requests in flight, mean of steady windows", "load", closed, flying, "number")]
+    for arm, groups in stages.items():
+        counts: list[Line] = [
+            (key.replace("_", " "), i, {at: plain(getattr(g.requests, key), "number", "not counted")
+                                        for at, g in groups.items()})
+            for i, key in enumerate(_COUNTS)
+            if key in _ALWAYS or any(getattr(g.requests, key) for g in groups.values())
+        ]  # fmt: skip
+        panels.append(_panel(f"Requests of {arm}", "load", list(groups), counts, "number", kind="bars"))
+    caption = "Asked load is not delivered load: what the scenario asked for, and what this client did. "
+    caption += f"Late, dropped, unsent and capped requests are shown where there are any. {_HOLLOW}"
     return _figure("load", "Load asked and delivered", caption, panels)

@@ -25,14 +25,13 @@ from loadgen.errors import StorageError
 from loadgen.record import Manifest
 from loadgen.redact import printable
 from loadgen.report.attention import attention
-from loadgen.report.figures import Figure, figures, level, whole
+from loadgen.report.figures import figures, level, whole
 from loadgen.report.html_tables import tables, thresholds
-from loadgen.report.page import Cell, behind, bounded
+from loadgen.report.page import SPACE, Cell, Figure, behind, bounded
 from loadgen.report.reproduce import reproduce
 
 #: Findings and sentences that are shown; docs/report.md names the limits of figures and tables
 FINDINGS, SENTENCES = 60, 40
-_SPACE = "\u00a0"
 _ESCAPED = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 
@@ -105,7 +104,7 @@ def _clean(value: Any) -> Any:
 
 def _text(text: str) -> str:
     """No control or direction characters; the fixed spaces of our numbers stay."""
-    return _SPACE.join(map(printable, text.split(_SPACE)))
+    return SPACE.join(map(printable, text.split(SPACE)))
 
 
 def _final(value: Any) -> Any:
@@ -145,5 +144,5 @@ def _plotly() -> tuple[str, str]:
         script = path.read_bytes()
     except OSError as error:
         raise StorageError(f"the report's figures need plotly.js: {path}: {error.strerror}") from None
-    packed = base64.b64encode(gzip.compress(script, 9, mtime=0)).decode()
+    packed = base64.b64encode(gzip.compress(script, 6, mtime=0)).decode()
     return packed, _hash(script.decode())

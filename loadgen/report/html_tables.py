@@ -9,21 +9,25 @@ from loadgen.analyze import Absent, ComparisonRow, D, G, Metric, Summary
 from loadgen.record import Manifest
 from loadgen.report.figures import level, whole
 from loadgen.report.format import DASH, count, number, percent, seconds, share_range
-from loadgen.report.page import Cell, Row, Table, Unit, bounded, joined, shown, told
+from loadgen.report.page import SPACE, Cell, Row, Table, Unit, bounded, joined, shown, told
 
 #: Rows of one table, and characters of one value
 ROWS, WIDTH = 150, 120
-_TONE = {"faster": "good", "slower": "bad", "no difference shown": "", "not enough data": "warning"}
-_RULE = {"inconclusive": "bad", "declared": "", "may_differ": "", "noted": ""}
+_TONE = {"faster": "good", "slower": "bad", "not enough data": "warning", "inconclusive": "bad"}
 _WEIGHT = {
     "inconclusive": "verdict is inconclusive",
     "declared": "declared by the scenario",
     "may_differ": "part of what is compared",
     "noted": "noted",
 }
+_OK = {
+    True: (f"✓{SPACE}pass", "good"),
+    False: (f"✗{SPACE}fail", "bad"),
+    None: (f"?{SPACE}inconclusive", "warning"),
+}
 _COMPARED = (
-    "load", "arm", "shown", "speedup", "of", "blocks", "requests", "E", "c", "E ÷ c", "running, base / arm", "acceptance",
-    "rollback",
+    "load", "arm", "shown", "speedup", "of", "blocks", "requests", "E", "c", "E ÷ c", "running, base / arm",
+    "acceptance", "rollback",
 )  # fmt: skip
 
 
@@ -42,24 +46,26 @@ def tables(summary: Summary, manifest: Manifest) -> dict[str, list[Table]]:
 
 def thresholds(verdict: Mapping[str, Any]) -> Table:
     """Each threshold of verdict.json."""
-    rows = []
-    for t in verdict.get("thresholds") or ():
-        word, tone = {True: ("✓ pass", "good"), False: ("✗ fail", "bad"), None: ("? inconclusive", "warning")}[
-            t.get("ok")
-        ]
-        than = {"ratio": " × baseline", "difference": " above baseline"}.get(t.get("relative") or "", "")
-        low, high = t.get("interval") or (None, None)
-        interval = DASH if t.get("interval") is None else f"[{_bound(low, '−∞')}, {_bound(high, '∞')}]"
-        limit = f"{t.get('op') or 'limit'} {number(t.get('limit'))}{than}"
-        n = f"{count(t.get('n'))} {t.get('n_unit') or ''}".strip()
-        measured = Cell(number(t.get("value")), t.get("reason") or "")
-        rows.append(Row([word, str(t.get("name")), measured, interval, limit, n], tone))
-    kept, note = bounded(rows, ROWS, "thresholds")
+    kept, note = bounded([_threshold(t) for t in verdict.get("thresholds") or ()], ROWS, "thresholds")
     return Table("Thresholds", ("result", "threshold", "measured", "interval", "limit", "n"), kept, 2, note)
 
 
-def _bound(value: float | None, absent: str) -> str:
-    return absent if value is None else number(value)
+def _threshold(t: Mapping[str, Any]) -> Row:
+    """`value`, `interval` and `limit` are in the same terms: multiples of the baseline, or the metric's unit."""
+    word, tone = _OK[t.get("ok")]
+    relative = t.get("relative")
+    unit: Unit = "s" if t.get("unit") == "s" and relative != "ratio" else "number"
+    than = {"ratio": " × baseline", "difference": " above baseline"}.get(relative or "", "")
+    low, high = t.get("interval") or (None, None)
+    interval = DASH if t.get("interval") is None else f"[{_bound(low, unit, '−∞')},{SPACE}{_bound(high, unit, '∞')}]"
+    limit = f"{t.get('op') or ''} {shown(t.get('limit'), unit)}{than}".strip()
+    n = f"{count(t.get('n'))} {t.get('n_unit') or ''}".strip()
+    measured = Cell(shown(t.get("value"), unit), t.get("reason") or "")
+    return Row([word, str(t.get("name")), measured, interval, limit.replace(" ", SPACE), n.replace(" ", SPACE)], tone)
+
+
+def _bound(value: float | None, unit: Unit, absent: str) -> str:
+    return absent if value is None else shown(value, unit)
 
 
 def _compared(rows: Sequence[ComparisonRow]) -> Table:
@@ -73,11 +79,11 @@ def _compared_row(r: ComparisonRow) -> Row:
     kind = {"net_throughput": "net throughput", "tpot": "time per token"}[r.speedup.kind]
     alike = {True: "", False: "different batches", None: ""}[r.like_for_like]
     running = Cell(f"{number(r.baseline_running.value)} / {number(r.candidate_running.value)}", alike)
-    pairing = f"{r.blocks} paired" if r.paired else f"{r.blocks} not paired"
+    pairing = f"{r.blocks}{SPACE}{'paired' if r.paired else 'unpaired'}"
     cells: list[str | Cell] = [level(r), r.candidate, r.verdict_word, told(r.speedup.value, "times"), kind, pairing]
     cells += [count(r.requests), *(told(n, "times") for n in (r.e_decode, r.c, r.speedup_decode)), running]
     cells += [told(r.acceptance_rate, "share"), share_range(r.rollback_rate)]
-    return Row(cells, _TONE[r.verdict_word])
+    return Row(cells, _TONE.get(r.verdict_word, ""))
 
 
 def _parts(summary: Summary) -> Table:
@@ -93,7 +99,7 @@ def _part(r: ComparisonRow) -> Row:
     labels = [level(r), r.candidate, r.task_type or "all", r.input_segment or "all", r.output_segment or "all"]
     speeds = [told(r.speedup.value, "times"), told(r.speedup.total_time, "times"), told(r.acceptance_rate, "share")]
     cells: list[str | Cell] = [*labels, r.verdict_word, count(r.requests), *speeds, share_range(r.rollback_rate)]
-    return Row(cells, _TONE[r.verdict_word])
+    return Row(cells, _TONE.get(r.verdict_word, ""))
 
 
 def _numbers(rows: Sequence[ComparisonRow]) -> Table:
@@ -192,7 +198,7 @@ def _differences(summary: Summary) -> Table:
     found = sorted(summary.environment, key=lambda d: order.index(d.rule))
     arms = list(dict.fromkeys(arm for d in found for arm in d.values))
     rows = [
-        Row([d.key, _WEIGHT[d.rule], *(_value(d.values.get(arm)) for arm in arms), d.text], _RULE[d.rule])
+        Row([d.key, _WEIGHT[d.rule], *(_value(d.values.get(arm)) for arm in arms), d.text], _TONE.get(d.rule, ""))
         for d in found
     ]
     kept, note = bounded(rows, ROWS, "differences")

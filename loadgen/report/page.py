@@ -13,6 +13,7 @@ Unit = Literal["s", "share", "times", "number"]
 Kind = Literal["points", "bars", "stack"]
 _T = TypeVar("_T")
 _SHOWN = {"s": seconds, "share": percent, "times": ratio, "number": number}
+SPACE = "\u00a0"
 WHERE = "all of them stand in summary.json"
 
 
@@ -63,7 +64,8 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """`reference`: a line at this height. `stack` is drawn as shares of each category's sum."""
+    """`reference`: a line at this height. `stack` is drawn as shares of each category's sum.
+    `wide`: logarithmic where the values differ much."""
 
     title: str
     axis: str
@@ -72,7 +74,7 @@ class Panel:
     unit: Unit
     kind: Kind = "points"
     reference: float | None = None
-    log: bool = False
+    wide: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +98,13 @@ def told(n: N | Rollback | None, unit: Unit) -> Cell:
         return Cell(DASH, n.reason or "not measured")
     text = shown(n.value, unit)
     if (n.low, n.high) != (n.value, n.value) and (n.low is not None or n.high is not None):
-        text += f" [{shown(n.low, unit)}, {shown(n.high, unit)}]"
+        text += f" [{_bound(n.low, unit)},{SPACE}{_bound(n.high, unit)}]"
     missing = n.value is None or n.low is None or n.high is None
     return Cell(text, (n.reason or "") if missing else "")
+
+
+def _bound(value: float | None, unit: Unit) -> str:
+    return shown(value, unit).removesuffix("×")
 
 
 def point(n: N | Rollback | None, unit: Unit) -> Point | None:

@@ -6,7 +6,7 @@
   };
   const MARKERS = ["circle", "square", "diamond", "cross", "x", "pentagon", "star", "hexagram"];
   const DASHES = ["/", "\\", "x", "-", "|", "+", ".", ""];
-  const FORMAT = { s: ["~s", "s"], share: [".0%", ""], times: ["~g", "×"], number: ["~s", ""] };
+  const FORMAT = { s: ["~s", "s"], share: ["~%", ""], times: ["~g", "×"], number: ["~s", ""] };
   const root = document.documentElement;
   const button = document.getElementById("theme");
   const system = matchMedia("(prefers-color-scheme: dark)");
@@ -29,19 +29,24 @@
   /** Where only bounds are known, the range hangs on the lower one. */
   const height = (p) => (known(p.y) ? p.y : known(p.low) ? p.low : p.high);
 
+  /** Length of the bar from the point to a bound; none where they are the same. */
+  function reach(p, bound) {
+    if ([p.low, p.high].every((b) => !known(b) || b === height(p))) return NaN;
+    return known(bound) ? Math.abs(bound - height(p)) : 0;
+  }
+
   function points(panel, series, k, count, colours) {
     const at = series.points.map((p, i) => [p, i]).filter(([p]) => p && known(height(p)));
     const step = Math.min(0.14, 0.7 / count);
     const colour = colours[series.colour % colours.length];
     return {
-      type: "scatter", mode: "markers", name: text(short(series.name)),
-      x: at.map(([, i]) => i + (k - (count - 1) / 2) * step), y: at.map(([p]) => height(p)),
+      type: "scatter", mode: "markers", showlegend: true, name: text(short(series.name)) + (at.length ? "" : " (none)"),
+      x: at.length ? at.map(([, i]) => i + (k - (count - 1) / 2) * step) : [null], y: at.length ? at.map(([p]) => height(p)) : [null],
       error_y: {
         type: "data", symmetric: false, thickness: 1.6, width: 3, color: colour,
-        array: at.map(([p]) => (known(p.high) ? p.high - height(p) : 0)),
-        arrayminus: at.map(([p]) => (known(p.low) ? height(p) - p.low : 0)),
+        array: at.map(([p]) => reach(p, p.high)), arrayminus: at.map(([p]) => reach(p, p.low)),
       },
-      marker: { size: 8, color: colour, symbol: at.map(([p]) => symbol(p, MARKERS[series.colour % MARKERS.length])), line: { width: 1.5 } },
+      marker: { size: 8, color: colour, symbol: at.map(([p]) => symbol(p, MARKERS[series.colour % MARKERS.length])), line: { width: 1.5, color: colour } },
       text: at.map(([p, i]) => label(panel, series, p, i)), hoverinfo: "text",
     };
   }
@@ -49,13 +54,36 @@
   const label = (panel, series, p, i) =>
     text(`${series.name}, ${panel.categories[i]}`) + "<br>" + text(p.cell[0]) + (p.cell[1] ? "<br>" + text(p.cell[1]) : "");
 
-  function bars(panel, series, k, colours) {
+  function bars(panel, series, k, colours, paper) {
     const colour = colours[series.colour % colours.length];
     return {
       type: "bar", name: text(short(series.name)), x: series.points.map((_, i) => i),
       y: series.points.map((p) => (p ? p.y : null)),
-      marker: { color: colour, pattern: { shape: k === 0 ? "" : DASHES[(k - 1) % DASHES.length], solidity: 0.3 } },
+      marker: { color: colour, pattern: { shape: k === 0 ? "" : DASHES[(k - 1) % DASHES.length], solidity: 0.25, fillmode: "overlay", fgcolor: paper, fgopacity: 0.8 } },
       text: series.points.map((p, i) => (p ? label(panel, series, p, i) : "")), textposition: "none", hoverinfo: "text",
+    };
+  }
+
+  const seconds = (v) => (v < 1e-3 ? `${+(v * 1e6).toPrecision(3)} µs` : v < 1 ? `${+(v * 1e3).toPrecision(3)} ms` : `${+v.toPrecision(3)} s`);
+
+  /** From zero; with a reference around it; logarithmic, with 1, 2, 5 … at the marks, where the values are far apart. */
+  function scale(panel) {
+    const all = panel.series.flatMap((s) => s.points.filter(Boolean).flatMap((p) => [p.y, p.low, p.high])).filter(known);
+    if (panel.kind !== "points" || !all.length) return { rangemode: "tozero" };
+    let [low, high] = [Math.min(...all), Math.max(...all)];
+    if (panel.reference !== null) {
+      [low, high] = [Math.min(low, panel.reference), Math.max(high, panel.reference)];
+      const spare = 0.12 * (high - low || 1);
+      return { range: [low - spare, high + spare] };
+    }
+    if (!panel.wide || low <= 0 || high / low < 8) return { range: [0, high * 1.08 || 1] };
+    const marks = [];
+    for (let power = Math.floor(Math.log10(low)); power <= Math.log10(high); power += 1) {
+      for (const digit of [1, 2, 5]) marks.push(digit * 10 ** power);
+    }
+    return {
+      type: "log", range: [Math.log10(low) - 0.1, Math.log10(high) + 0.1], tickvals: marks, ticktext: marks.map(seconds),
+      ticksuffix: "", title: { text: "logarithmic", standoff: 4, font: { size: 11 } },
     };
   }
 
@@ -67,15 +95,15 @@
     return {
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: css("--ink"), size: 12, family: "system-ui, DejaVu Sans, sans-serif" },
       margin: { l: 8, r: 8, t: 8, b: 8 }, showlegend: panel.series.length > 1 || panel.kind === "stack",
-      legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom" },
+      legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", traceorder: "normal" },
       barmode: panel.kind === "stack" ? "stack" : "group", barnorm: panel.kind === "stack" ? "percent" : "",
       xaxis: {
-        ...axis, range: [-0.6, n - 0.4], showgrid: false, title: { text: text(panel.axis), standoff: 4 },
+        ...axis, range: [-0.6, n - 0.4], showgrid: false, zeroline: false, title: { text: text(panel.axis), standoff: 4 },
         tickvals: panel.categories.map((_, i) => i), ticktext: panel.categories.map((c) => text(short(c))),
       },
       yaxis: {
-        ...axis, type: panel.log ? "log" : "linear", tickformat: format, ticksuffix: suffix,
-        rangemode: panel.reference === null && !panel.log ? "tozero" : "normal", nticks: 7, ...(panel.log ? { dtick: "D2" } : {}),
+        ...axis, tickformat: format, ticksuffix: suffix,
+        nticks: 7, ...scale(panel),
       },
       shapes: panel.reference === null ? [] : [{ ...line, line: { color: css("--dim"), width: 1.5, dash: "dash" } }],
       hoverlabel: { bgcolor: css("--paper"), bordercolor: css("--line"), font: { color: css("--ink") }, align: "left" },
@@ -88,7 +116,7 @@
     const style = getComputedStyle(root);
     const colours = PALETTE[theme()];
     const traces = panel.series.map((s, k) =>
-      panel.kind === "points" ? points(panel, s, k, panel.series.length, colours) : bars(panel, s, k, colours));
+      panel.kind === "points" ? points(panel, s, k, panel.series.length, colours) : bars(panel, s, k, colours, style.getPropertyValue("--panel").trim()));
     const config = { displaylogo: false, responsive: true, displayModeBar: false };
     return Plotly.react(node, traces, layout(panel, (name) => style.getPropertyValue(name).trim()), config);
   }
