@@ -43,6 +43,7 @@ from loadgen.report import (
     RunProgress,
     planned_load,
     render_environment,
+    render_html,
     render_junit,
     render_markdown,
     render_plan,
@@ -213,9 +214,10 @@ def check_command(
             c = ready.capabilities
             speculation = {True: f"on (k = {c.k})", False: "off", None: "not visible"}[c.speculation]
             _line(f"{name}: {ready.model} on {ready.adapter.name} {c.version or ''}, speculation {speculation}: ready")
-        render_environment(found.environment, out)
     for note in found.notes:
         _line(f"• {note}")
+    if found.ready:
+        render_environment(found.environment, out)
     return None
 
 
@@ -271,14 +273,21 @@ def report(
     run_dir: RunDir,
     out_dir: Out = RUNS,
     format_: Annotated[
-        Literal["text", "json", "junit", "markdown"],
-        typer.Option("--format", help="text; json: the summary; junit, markdown: the verdict"),
+        Literal["text", "json", "html", "junit", "markdown"],
+        typer.Option("--format", help="text; json: the summary; html: one page; junit, markdown: the verdict"),
     ] = "text",
+    file: Annotated[
+        Path | None, typer.Option("--file", help="of --format html; default: RUN/report.html; - is stdout")
+    ] = None,
     details: Annotated[bool, typer.Option("--details", help="every table, also of a comparison")] = False,
     json: Json = False,
 ) -> None:
     """Recompute every number from a run directory, finished or not, and print it."""
-    judged = judge_run(open_run(_run_path(run_dir, out_dir)))
+    path = _run_path(run_dir, out_dir)
+    recorded = open_run(path)
+    judged = judge_run(recorded)
+    if format_ == "html" and not json:
+        return _page(render_html(judged.summary, recorded.manifest), file or path / "report.html")
     if json or format_ in ("text", "json"):
         return _show(judged.summary, json or format_ == "json", details)
     verdict = _there(judged.verdict, run_dir)
@@ -474,6 +483,17 @@ def _show(summary: Summary, json: bool, details: bool = False) -> None:
         return _print_json(summary.model_dump(mode="json"))
     render_terminal(summary, out, details)
     return None
+
+
+def _page(html: str, file: Path) -> None:
+    if str(file) == "-":
+        sys.stdout.write(html)
+        return
+    try:
+        file.write_text(html, encoding="utf-8")
+    except OSError as error:
+        raise StorageError(f"{file}: cannot be written: {error.strerror}") from None
+    _line(f"wrote {file}")
 
 
 def _ceiling(found: Ceiling) -> dict[str, Any]:

@@ -110,8 +110,8 @@ def make_workers(
         sinks=writer.sinks({segment.number: segment for segment in plan.segments}),
         shard=shard,
         transport=TRANSPORTS[transport],
-        watched=watched,
         transports={a.name: partial(_reaching, a.reach, transport) for a in ready.arms.values() if not a.reach.usual},
+        watched=watched,
     )
     return Workers(
         setup,

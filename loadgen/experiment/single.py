@@ -21,7 +21,7 @@ from loadgen.experiment.budget import fit_time
 from loadgen.experiment.ceiling import cpu_count
 from loadgen.experiment.context import check_context
 from loadgen.experiment.driving import TransportName, make_workers, worker_count
-from loadgen.experiment.judging import Judged, judge_run, save_judged
+from loadgen.experiment.judging import Judged, judge_run, save_judged, save_report
 from loadgen.experiment.lengths import measure_lengths
 from loadgen.experiment.manifest import manifest_of
 from loadgen.experiment.places import Standing, found_ready
@@ -159,11 +159,16 @@ def _close(writer: RunWriter, state: str, reason: str | None, run: _Run) -> Stor
 
 
 def _judged(path: Path, progress: Progress) -> Judged:
-    judged = judge_run(open_run(path))
+    run = open_run(path)
+    judged = judge_run(run)
     try:
         save_judged(path, judged)
     except StorageError as error:
         progress.say(str(error))
+    try:
+        save_report(path, judged.summary, run.manifest)
+    except Exception as error:  # a page that cannot be made must not cost the run its summary and its exit code
+        progress.say(f"report.html was not written: {error}")
     return judged
 
 
