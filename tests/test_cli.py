@@ -147,7 +147,7 @@ def test_check_draws_the_load_and_counts_it(tmp_path: Path) -> None:
     assert set(found["stages"][0]["values"]) == {1.0}
 
 
-@pytest.mark.parametrize("what", ["scenario", "record", "summary"])
+@pytest.mark.parametrize("what", ["scenario", "record", "summary", "verdict"])
 def test_schemas_are_json_schema(what: str) -> None:
     from jsonschema import Draft202012Validator
 
