@@ -43,6 +43,7 @@ from loadgen.report import (
     RunProgress,
     planned_load,
     render_environment,
+    render_html,
     render_junit,
     render_markdown,
     render_plan,
@@ -89,6 +90,9 @@ RunDir = Annotated[Path, typer.Argument(help="run directory, or a run id under -
 Out = Annotated[Path, typer.Option("--out", help="folder of run directories")]
 Set = Annotated[list[str], typer.Option("--set", help="override a scenario key: dotted.key=value (repeatable)")]
 ArmUrl = Annotated[list[str], typer.Option("--arm", help="URL of an arm: name=URL (repeatable)")]
+Workers = Annotated[
+    int | None, typer.Option("--workers", min=1, max=256, help="processes that drive the load; default: as needed")
+]
 Json = Annotated[bool, typer.Option("--json", help="print JSON on stdout, nothing else")]
 
 TimeBudget = Annotated[
@@ -179,11 +183,12 @@ def check_command(
     set_: Set = [],  # noqa: B006
     time_budget: TimeBudget = None,
     offline: Annotated[bool, typer.Option("--offline", help="do not look at the targets")] = False,
+    workers: Workers = None,
     json: Json = False,
 ) -> None:
     """Validate a scenario, draw its load, count requests, tokens, minutes and cost, look at the targets."""
     loaded = load_scenario(scenario, set_, _arms(arm))
-    found = asyncio.run(check(loaded, targets=not offline, time_budget_s=_seconds(time_budget)))
+    found = asyncio.run(check(loaded, targets=not offline, workers=workers, time_budget_s=_seconds(time_budget)))
     if json:
         return _print_json(
             {
@@ -196,6 +201,7 @@ def check_command(
                 "arms": {n: a.facts.model_dump() for n, a in found.ready.arms.items()} if found.ready else None,
                 "environment": [d.model_dump() for d in found.environment],
                 "notes": list(found.notes),
+                "workers": found.workers,
                 "ceiling": _ceiling(found.ceiling),
                 "warnings": list(found.warnings),
             }
@@ -208,9 +214,10 @@ def check_command(
             c = ready.capabilities
             speculation = {True: f"on (k = {c.k})", False: "off", None: "not visible"}[c.speculation]
             _line(f"{name}: {ready.model} on {ready.adapter.name} {c.version or ''}, speculation {speculation}: ready")
-        render_environment(found.environment, out)
     for note in found.notes:
         _line(f"• {note}")
+    if found.ready:
+        render_environment(found.environment, out)
     return None
 
 
@@ -224,9 +231,7 @@ def run(
     transport: Annotated[
         Literal["plain", "kernel"], typer.Option("--transport", help="stamps in user space, or the kernel's (Linux)")
     ] = "plain",
-    workers: Annotated[
-        int | None, typer.Option("--workers", min=1, max=256, help="processes that drive the load; default: as needed")
-    ] = None,
+    workers: Workers = None,
     time_budget: TimeBudget = None,
     json: Json = False,
 ) -> None:
@@ -268,14 +273,21 @@ def report(
     run_dir: RunDir,
     out_dir: Out = RUNS,
     format_: Annotated[
-        Literal["text", "json", "junit", "markdown"],
-        typer.Option("--format", help="text; json: the summary; junit, markdown: the verdict"),
+        Literal["text", "json", "html", "junit", "markdown"],
+        typer.Option("--format", help="text; json: the summary; html: one page; junit, markdown: the verdict"),
     ] = "text",
+    file: Annotated[
+        Path | None, typer.Option("--file", help="of --format html; default: RUN/report.html; - is stdout")
+    ] = None,
     details: Annotated[bool, typer.Option("--details", help="every table, also of a comparison")] = False,
     json: Json = False,
 ) -> None:
     """Recompute every number from a run directory, finished or not, and print it."""
-    judged = judge_run(open_run(_run_path(run_dir, out_dir)))
+    path = _run_path(run_dir, out_dir)
+    recorded = open_run(path)
+    judged = judge_run(recorded)
+    if format_ == "html" and not json:
+        return _page(render_html(judged.summary, recorded.manifest), file or path / "report.html")
     if json or format_ in ("text", "json"):
         return _show(judged.summary, json or format_ == "json", details)
     verdict = _there(judged.verdict, run_dir)
@@ -421,9 +433,9 @@ def _finish(result: RunResult, json: bool, *, judged: bool) -> None:
         out.print(f"records: {result.path} · again: specload report {result.path}", markup=False, soft_wrap=True)
     if result.state == "interrupted":
         raise typer.Exit(Exit.INTERRUPTED)
-    if result.state == "failed":
+    if result.state in ("failed", "inconclusive"):
         _complain(f"the run was ended early: {result.reason}")
-        raise typer.Exit(Exit.INTERNAL)
+        raise typer.Exit(Exit.INCONCLUSIVE if result.state == "inconclusive" else Exit.INTERNAL)
     if empty := _without_success(result.summary):
         _complain(f"no request of {', '.join(empty)} succeeded: why is in {result.path / 'anomalies.log'}")
         raise typer.Exit(Exit.INTERNAL)
@@ -471,6 +483,17 @@ def _show(summary: Summary, json: bool, details: bool = False) -> None:
         return _print_json(summary.model_dump(mode="json"))
     render_terminal(summary, out, details)
     return None
+
+
+def _page(html: str, file: Path) -> None:
+    if str(file) == "-":
+        sys.stdout.write(html)
+        return
+    try:
+        file.write_text(html, encoding="utf-8")
+    except OSError as error:
+        raise StorageError(f"{file}: cannot be written: {error.strerror}") from None
+    _line(f"wrote {file}")
 
 
 def _ceiling(found: Ceiling) -> dict[str, Any]:

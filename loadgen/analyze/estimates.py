@@ -55,7 +55,8 @@ class Estimates:
         data = {name: arm_data(run, name) for name in run.manifest.arms} if arms is None else dict(arms)
         scenario = run.manifest.scenario
         self.arms: tuple[str, ...] = tuple(data)
-        self.baseline: str | None = baseline or baseline_of(run)
+        named = baseline or baseline_of(run)
+        self.baseline: str | None = named if named in data and len(data) > 1 else None
         self.design: str = (design or run.manifest.design).split(":")[0]
         self.sides: dict[str, Side] = sides_of(data, self.baseline)
         #: stages that end by time: shown, not paired, and no part of a question that names no stage

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,7 +12,8 @@ import orjson
 
 from loadgen.analyze import Difference, Estimates, Query, Summary, analyze
 from loadgen.errors import StorageError
-from loadgen.record import RunData, open_run
+from loadgen.record import Manifest, RunData, open_run
+from loadgen.report import render_html, reproduce
 from loadgen.scenario import METRICS, Threshold, read_thresholds
 from loadgen.verdict import Facts, Verdict, judge
 
@@ -56,7 +56,7 @@ def _facts(run: RunData, summary: Summary, estimates: Estimates, thresholds: Seq
         swapped=bool(manifest.comparison.get("swap")),
         node_effects=_node_effects(run, thresholds),
         shard=manifest.shard,
-        reproduce=reproduce(run),
+        reproduce=reproduce(manifest),
     )
 
 
@@ -72,18 +72,6 @@ def _noted(environment: Sequence[Difference]) -> Iterator[str]:
         keys = [d.key for d in environment if d.rule == rule]
         if keys:
             yield f"environment: {words}: {', '.join(keys)}"
-
-
-def reproduce(run: RunData) -> tuple[str, ...]:
-    """Commands: the same run again, and its numbers from the records."""
-    manifest = run.manifest
-    again = ["specload", "run", manifest.scenario_path or "SCENARIO.yaml"]
-    for override in manifest.overrides:
-        again += ["--set", override]
-    return (
-        f"{shlex.join(again)}  # specload {manifest.specload_version}, plan {manifest.plan_hash[:12]}",
-        shlex.join(["specload", "report", manifest.run_id]),
-    )
 
 
 def _node_effects(run: RunData, thresholds: Sequence[Threshold]) -> tuple[str, ...] | None:
@@ -119,9 +107,18 @@ def _effects(estimates: Estimates, thresholds: Sequence[Threshold]) -> Iterator[
 
 def save_json(path: Path, name: str, value: Any) -> None:
     """Write a file into a run directory, whole or not at all."""
+    _save(path, name, orjson.dumps(value, option=orjson.OPT_INDENT_2))
+
+
+def save_report(path: Path, summary: Summary, manifest: Manifest) -> None:
+    """report.html of a run directory."""
+    _save(path, "report.html", render_html(summary, manifest).encode())
+
+
+def _save(path: Path, name: str, content: bytes) -> None:
     temporary = path / f"{name}.part"
     try:
-        temporary.write_bytes(orjson.dumps(value, option=orjson.OPT_INDENT_2))
+        temporary.write_bytes(content)
         temporary.replace(path / name)
     except OSError as error:
         with suppress(OSError):

@@ -21,7 +21,7 @@ from loadgen.experiment.budget import fit_time
 from loadgen.experiment.ceiling import cpu_count
 from loadgen.experiment.context import check_context
 from loadgen.experiment.driving import TransportName, make_workers, worker_count
-from loadgen.experiment.judging import Judged, judge_run, save_judged
+from loadgen.experiment.judging import Judged, judge_run, save_judged, save_report
 from loadgen.experiment.lengths import measure_lengths
 from loadgen.experiment.manifest import manifest_of
 from loadgen.experiment.places import Standing, found_ready
@@ -77,8 +77,8 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class RunResult:
-    """`state`: finished, interrupted (by the user), stopped (by a threshold with abort_on_fail) or failed (ended by
-    control), with `reason`."""
+    """`state`: finished, interrupted (by the user), stopped (by a threshold with abort_on_fail), inconclusive (a worker
+    died) or failed (ended by control); all but the first with `reason`."""
 
     path: Path
     summary: Summary
@@ -159,11 +159,16 @@ def _close(writer: RunWriter, state: str, reason: str | None, run: _Run) -> Stor
 
 
 def _judged(path: Path, progress: Progress) -> Judged:
-    judged = judge_run(open_run(path))
+    run = open_run(path)
+    judged = judge_run(run)
     try:
         save_judged(path, judged)
     except StorageError as error:
         progress.say(str(error))
+    try:
+        save_report(path, judged.summary, run.manifest)
+    except Exception as error:  # a page that cannot be made must not cost the run its summary and its exit code
+        progress.say(f"report.html was not written: {error}")
     return judged
 
 
@@ -200,6 +205,7 @@ class _Run:
         self.waiting: dict[str, deque[float]] = {name: deque(maxlen=WAITING_KEPT) for name in ready.arms}
         self.standing = Standing(self.scenario, plan, ready, servers, self._scraped)
         self.stop_reason: str | None = None
+        self.lost: str | None = None
         self.interrupted = asyncio.Event()
 
     async def everything(self) -> tuple[str, str | None]:
@@ -214,6 +220,8 @@ class _Run:
                 self._stop(str(error), "policy")
         if self.interrupted.is_set():
             return "interrupted", self.stop_reason
+        if self.lost is not None:
+            return "inconclusive", self.lost
         if self.broke_threshold:
             return "stopped", self.stop_reason
         return ("failed", self.stop_reason) if self.stop_reason else ("finished", None)
@@ -354,7 +362,8 @@ class _Run:
 
     def _lost(self, reason: str) -> None:
         """A worker is no more: the others stop, too, since the load is not what was asked for any longer."""
-        self._stop(f"{reason}; the measured requests are kept", "policy")
+        self.lost = self.lost or f"{reason}; the measured requests are kept"
+        self._stop(self.lost, "policy")
 
     def interrupt(self) -> None:
         """First Ctrl-C: send nothing new, let requests in flight drain. Second: cut them now."""

@@ -78,7 +78,7 @@ def test_markdown_has_the_verdict_first_and_one_row_a_threshold() -> None:
     rows = [line for line in lines if line.startswith("| `")]
     assert [row.split(" | ")[1] for row in rows] == ["✅ pass", "❌ fail", "❔ inconclusive"]
     assert rows[0] == (
-        "| `ttft_s{arm:candidate}: p(95)<=1.05 * baseline` | ✅ pass | 0.98 | [0.95, 1.02] | <= 1.05 × baseline "
+        "| `ttft_s{arm:candidate}: p(95)<=1.05 * baseline` | ✅ pass | 0.98× | [0.95, 1.02] | <= 1.05 × baseline "
         "| 480 requests |"
     )
     assert lines[-4:] == ["specload run s.yaml", "specload report r-1", "```", ""]
