@@ -16,7 +16,6 @@ import asyncio
 import contextlib
 import json
 import os
-import re
 import socket
 import subprocess
 import sys
@@ -26,17 +25,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import numpy as np
+from truth_client import chunk_errors, closed_loop, hold_the_loop
 
-from loadgen.drive import Deadlines, Exchange, make_transport
-from loadgen.drive.health import quiet_gc
-from loadgen.drive.kernel import make_kernel_transport
+from loadgen.drive import Exchange
 
 ITL_S = 0.02
-_SENT = re.compile(rb'"sm":"(\d{19})"[^\n]*\n')
-_MAKERS = {"plain": make_transport, "kernel": make_kernel_transport}
-_S = 1_000_000_000
 
 
 def main() -> None:
@@ -120,30 +114,13 @@ def run_client(kind: str, url: str, streams: int, options: argparse.Namespace) -
 
 async def measure(kind: str, url: str, options: argparse.Namespace) -> dict[str, Any]:
     """One run in this process: requests started over the first second, all of the same length."""
-    transport = _MAKERS[kind](Deadlines(5 * _S, 30 * _S, None, None))
-    streams, tokens = int(options.streams), round(options.seconds / ITL_S)
-    body = json.dumps({"prompt": "x" * 64, "max_tokens": tokens, "stream": True}).encode()
-    exchanges = [Exchange() for _ in range(streams)]
-    with quiet_gc():
-        begun_s, cpu_s = time.monotonic(), time.process_time()
-        stalls = asyncio.create_task(_stall(options.stall_ms / 1000))
-        tasks = []
-        for number, exchange in enumerate(exchanges):
-            if (wait_s := begun_s + number / streams - time.monotonic()) > 0:
-                await asyncio.sleep(wait_s)
-            request = httpx.Request("POST", f"{url}/v1/completions", content=body, extensions={"exchange": exchange})
-            tasks.append(asyncio.create_task(transport.handle_async_request(request)))
-        await asyncio.gather(*tasks, return_exceptions=True)
-        cpu_s, wall_s = time.process_time() - cpu_s, time.monotonic() - begun_s
-        stalls.cancel()
-    await transport.aclose()
+    streams, exchanges = int(options.streams), list[Exchange]()
+    stall_s = options.stall_ms / 1000
+    cpu_s, wall_s = await closed_loop(
+        kind, url, streams, streams, round(options.seconds / ITL_S), exchanges.append,
+        beside=(lambda: hold_the_loop(stall_s, 0.1)) if stall_s else None,
+    )  # fmt: skip
     return _result(exchanges, cpu_s, wall_s)
-
-
-async def _stall(seconds: float) -> None:
-    while seconds:
-        await asyncio.sleep(0.1 - seconds)
-        time.sleep(seconds)  # noqa: ASYNC251 the loop is to be blocked
 
 
 def _result(exchanges: list[Exchange], cpu_s: float, wall_s: float) -> dict[str, Any]:
@@ -164,16 +141,6 @@ def _result(exchanges: list[Exchange], cpu_s: float, wall_s: float) -> dict[str,
         "source": "/".join(sorted({exchange.timestamp_source for exchange in exchanges})),
         "failed": sum(not exchange.complete for exchange in exchanges),
     }
-
-
-def chunk_errors(exchange: Exchange) -> tuple[np.ndarray, np.ndarray]:
-    """Of each chunk: its error in ns, and whether it is the last of its arrival."""
-    found = list(_SENT.finditer(exchange.body))
-    sent = np.array([int(match[1]) for match in found], dtype=np.int64)
-    ends = np.array([match.end() for match in found], dtype=np.int64)
-    piece = np.searchsorted(np.asarray(exchange.piece_end), ends)
-    last = np.append(piece[1:] != piece[:-1], True)[: len(piece)]
-    return np.asarray(exchange.piece_ns)[piece] - sent, last
 
 
 def _quantiles(errors: np.ndarray) -> list[float]:

@@ -26,11 +26,13 @@ from loadgen.experiment import (
     RunOptions,
     RunResult,
     check,
+    compare_two,
     demo_rehearsal,
     demo_vllm,
     describe_server,
     doctor,
     judge_run,
+    last_pass,
     render_doctor,
     run_scenario,
     save_doctor,
@@ -46,6 +48,7 @@ from loadgen.report import (
     render_markdown,
     render_plan,
     render_runs,
+    render_runs_compared,
     render_terminal,
     render_verdict,
 )
@@ -87,6 +90,9 @@ RunDir = Annotated[Path, typer.Argument(help="run directory, or a run id under -
 Out = Annotated[Path, typer.Option("--out", help="folder of run directories")]
 Set = Annotated[list[str], typer.Option("--set", help="override a scenario key: dotted.key=value (repeatable)")]
 ArmUrl = Annotated[list[str], typer.Option("--arm", help="URL of an arm: name=URL (repeatable)")]
+Workers = Annotated[
+    int | None, typer.Option("--workers", min=1, max=256, help="processes that drive the load; default: as needed")
+]
 Json = Annotated[bool, typer.Option("--json", help="print JSON on stdout, nothing else")]
 
 TimeBudget = Annotated[
@@ -97,6 +103,7 @@ ThresholdTexts = Annotated[
     list[str], typer.Option("--threshold", help="judge by this instead of the scenario's thresholds (repeatable)")
 ]
 RUNS = Path("runs")
+LAST_PASS = "last-pass"
 #: stdout takes no more. Files have their own errors (StorageError) for these.
 _STDOUT_ERRORS = frozenset({errno.EPIPE, errno.ENOSPC, errno.EFBIG, errno.EIO})
 NEXT = """
@@ -176,11 +183,12 @@ def check_command(
     set_: Set = [],  # noqa: B006
     time_budget: TimeBudget = None,
     offline: Annotated[bool, typer.Option("--offline", help="do not look at the targets")] = False,
+    workers: Workers = None,
     json: Json = False,
 ) -> None:
     """Validate a scenario, draw its load, count requests, tokens, minutes and cost, look at the targets."""
     loaded = load_scenario(scenario, set_, _arms(arm))
-    found = asyncio.run(check(loaded, targets=not offline, time_budget_s=_seconds(time_budget)))
+    found = asyncio.run(check(loaded, targets=not offline, workers=workers, time_budget_s=_seconds(time_budget)))
     if json:
         return _print_json(
             {
@@ -193,6 +201,7 @@ def check_command(
                 "arms": {n: a.facts.model_dump() for n, a in found.ready.arms.items()} if found.ready else None,
                 "environment": [d.model_dump() for d in found.environment],
                 "notes": list(found.notes),
+                "workers": found.workers,
                 "ceiling": _ceiling(found.ceiling),
                 "warnings": list(found.warnings),
             }
@@ -205,9 +214,10 @@ def check_command(
             c = ready.capabilities
             speculation = {True: f"on (k = {c.k})", False: "off", None: "not visible"}[c.speculation]
             _line(f"{name}: {ready.model} on {ready.adapter.name} {c.version or ''}, speculation {speculation}: ready")
-        render_environment(found.environment, out)
     for note in found.notes:
         _line(f"• {note}")
+    if found.ready:
+        render_environment(found.environment, out)
     return None
 
 
@@ -221,9 +231,7 @@ def run(
     transport: Annotated[
         Literal["plain", "kernel"], typer.Option("--transport", help="stamps in user space, or the kernel's (Linux)")
     ] = "plain",
-    workers: Annotated[
-        int | None, typer.Option("--workers", min=1, max=256, help="processes that drive the load; default: as needed")
-    ] = None,
+    workers: Workers = None,
     time_budget: TimeBudget = None,
     json: Json = False,
 ) -> None:
@@ -304,6 +312,28 @@ def gate(
         for verdict in verdicts:
             render_verdict(verdict, out)
     raise typer.Exit(_worst(verdicts))
+
+
+@app.command()
+def compare(
+    first: Annotated[str, typer.Argument(help="the run to compare with: directory, id, or last-pass")],
+    second: Annotated[str, typer.Argument(help="the run that is judged; with last-pass as second, the first is")],
+    threshold: ThresholdTexts = [],  # noqa: B006
+    out_dir: Out = RUNS,
+    json: Json = False,
+) -> None:
+    """Two runs made apart, the second judged against the first; marked, since they were not made in one window."""
+    one, other = (second, first) if second == LAST_PASS else (first, second)
+    judged = open_run(_run_path(Path(other), out_dir))
+    base = last_pass(out_dir, judged) if one == LAST_PASS else _run_path(Path(one), out_dir)
+    found = compare_two(open_run(base), judged, _thresholds(threshold))
+    if json:
+        parts = {"comparison": found.runs, "verdict": found.verdict}
+        _print_json({name: part.model_dump(mode="json") for name, part in parts.items()})
+    else:
+        render_verdict(found.verdict, out)
+        render_runs_compared(found.runs, out)
+    raise typer.Exit(_worst([found.verdict]))
 
 
 @app.command()
@@ -403,9 +433,9 @@ def _finish(result: RunResult, json: bool, *, judged: bool) -> None:
         out.print(f"records: {result.path} · again: specload report {result.path}", markup=False, soft_wrap=True)
     if result.state == "interrupted":
         raise typer.Exit(Exit.INTERRUPTED)
-    if result.state == "failed":
+    if result.state in ("failed", "inconclusive"):
         _complain(f"the run was ended early: {result.reason}")
-        raise typer.Exit(Exit.INTERNAL)
+        raise typer.Exit(Exit.INCONCLUSIVE if result.state == "inconclusive" else Exit.INTERNAL)
     if empty := _without_success(result.summary):
         _complain(f"no request of {', '.join(empty)} succeeded: why is in {result.path / 'anomalies.log'}")
         raise typer.Exit(Exit.INTERNAL)

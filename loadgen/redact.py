@@ -44,6 +44,20 @@ def _forms(value: str) -> Iterator[str]:
         yield quote(form, safe="")
 
 
+def names_of(urls: Iterable[str], redact: Redactor) -> dict[str, str]:
+    """By URL, what a page is called where it is shown and stored: its URL, masked. No two have the same name:
+    those that differ only in what is masked are numbered from the second on."""
+    given: dict[str, str] = {}
+    for url in dict.fromkeys(urls):
+        name = base = redact(url)
+        number = 1
+        while name in given.values():
+            number += 1
+            name = f"{base} ({number})"
+        given[url] = name
+    return given
+
+
 def printable(text: str) -> str:
     """`text` without control characters but line ends and tabs: a server's message must not steer a terminal."""
     return "".join(c if c in "\n\t" or c.isprintable() else "�" for c in text)

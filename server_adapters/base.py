@@ -7,7 +7,7 @@ of a report would ask for one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal, Protocol
@@ -127,6 +127,38 @@ class Chunk:
     error: ServerError | None = None
     spec: SpecStats | None = None
     timings: ServerTimings | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkRun:
+    """The meaning of consecutive plain payloads of one stream, in columns of equal length.
+
+    Plain is a payload with choices that tells no more than output, token ids, usage and a finish reason.
+    `ids[i]`: number of token ids. `completion_tokens[i]`: cumulative, -1 where not told.
+    `outputs[i]` and `answers[i]`: 1 where it has output, and where the answer or a tool call has; else 0.
+    `prompt_tokens` and `finish_reason`: the last that was told.
+    """
+
+    ids: Sequence[int]
+    completion_tokens: Sequence[int]
+    outputs: bytes
+    answers: bytes
+    prompt_tokens: int | None = None
+    finish_reason: str | None = None
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+class RunParser(Protocol):
+    """An adapter that may also read many payloads at once."""
+
+    def parse_run(self, payloads: Sequence[bytes]) -> ChunkRun:
+        """The leading plain payloads, up to the first that is not; none of them may be.
+
+        Of those it takes it says exactly what `parse_chunk` says of each; what `parse_chunk` would refuse, or say
+        more of than a `ChunkRun` holds, it never takes.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +291,10 @@ class Target:
 
 
 class Adapter(Protocol):
-    """One server family. `parse_…` and `build` are pure; the rest do HTTP through `client`."""
+    """One server family. `parse_…` and `build` are pure; the rest do HTTP through `client`.
+
+    An adapter may have `RunParser.parse_run` besides: it makes reading cheap and changes no result.
+    """
 
     name: str
     #: "step" where one engine step gives one chunk; "token" where every token is its own chunk.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import httpx
@@ -13,6 +13,7 @@ from server_adapters.base import (
     Ask,
     Capabilities,
     Chunk,
+    ChunkRun,
     CollectionError,
     Endpoint,
     Fact,
@@ -25,6 +26,7 @@ from server_adapters.base import (
 )
 from server_adapters.exposition import read_samples
 from server_adapters.openai_chunks import read_chunk, read_error, read_http_error, read_object
+from server_adapters.openai_plain import read_run
 from server_adapters.probing import NOTHING_KNOWN, Trial, choose_model, list_models, try_stream
 
 PATHS: Mapping[Endpoint, str] = {"completions": "/v1/completions", "chat": "/v1/chat/completions"}
@@ -64,6 +66,9 @@ class OpenAIAdapter:
 
     def parse_chunk(self, data: bytes) -> Chunk:
         return self._read(read_object(data))
+
+    def parse_run(self, payloads: Sequence[bytes]) -> ChunkRun:
+        return read_run(payloads)
 
     def parse_body(self, data: bytes) -> Chunk:
         payload = read_object(data)
@@ -107,6 +112,8 @@ class OpenAIAdapter:
         return dataclasses.replace(NOTHING_KNOWN, **changes)
 
     def _read(self, payload: Mapping[str, Any]) -> Chunk:
+        """An adapter that finds more than `read_chunk` in a plain payload (openai_plain.py) has a `parse_run` of its
+        own."""
         return read_chunk(payload)
 
     def _neutral(self) -> dict[str, Any]:

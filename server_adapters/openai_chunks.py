@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from server_adapters.base import Chunk, ServerError
+from server_adapters.base import Chunk, ServerError, ServerTimings, SpecStats
 
 #: Fields of a delta or message that are framing, not generated text.
 _FRAMING = frozenset({"role", "name", "id", "type", "index"})
@@ -35,10 +35,12 @@ def read_object(data: bytes) -> dict[str, Any]:
     return payload
 
 
-def read_chunk(payload: Mapping[str, Any]) -> Chunk:
+def read_chunk(
+    payload: Mapping[str, Any], spec: SpecStats | None = None, timings: ServerTimings | None = None
+) -> Chunk:
     """A streaming payload or a whole body. ValueError where a known field has an impossible type.
 
-    Of several choices the texts are joined; the last finish reason counts.
+    Of several choices the texts are joined; the last finish reason counts. `spec` and `timings` are passed on.
     """
     choices = [_mapping(c, "choice") for c in _sequence(payload.get("choices"), "choices")]
     answer = reasoning = tool = ""
@@ -66,6 +68,8 @@ def read_chunk(payload: Mapping[str, Any]) -> Chunk:
         reasoning_tokens=_count(completion.get("reasoning_tokens")),
         finish_reason=finishes[-1] if finishes else None,
         error=read_error(payload, None) or _choice_error(choices, finishes),
+        spec=spec,
+        timings=timings,
     )
 
 

@@ -120,11 +120,10 @@ class VllmAdapter(OpenAIAdapter):
         return count if type(count) is int and count >= 0 else None
 
     def _read(self, payload: Mapping[str, Any]) -> Chunk:
-        chunk = read_chunk(payload)
         metrics = payload.get("metrics")
         if not isinstance(metrics, dict):
-            return chunk
-        return dataclasses.replace(chunk, spec=read_spec(metrics), timings=read_timings(metrics))
+            return read_chunk(payload)
+        return read_chunk(payload, read_spec(metrics), read_timings(metrics))
 
     def _neutral(self) -> dict[str, Any]:
         # A model's generation_config.json may set any of these for requests that leave them out (H9).

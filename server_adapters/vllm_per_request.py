@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import gt
 from typing import Any
 
 from server_adapters.base import ServerTimings, SpecStats
@@ -38,7 +39,7 @@ def _spec(told: Mapping[str, Any]) -> SpecStats:
         raise ValueError("per-step arrays of another length than rounds")
     if (accepted_by is None) != (drafted_by is None):
         raise ValueError("one per-step array without the other")
-    if any(a > d for a, d in zip(accepted_by or (), drafted_by or (), strict=True)):
+    if any(map(gt, accepted_by or (), drafted_by or ())):
         raise ValueError("more accepted than drafted in one step")
     accepted, drafted = _count(told.get("num_accepted_draft_tokens")), _count(told.get("num_draft_tokens"))
     return SpecStats(rounds, accepted, drafted, k, histogram, accepted_by, drafted_by)
@@ -66,7 +67,9 @@ def _counts(value: Any) -> tuple[int, ...] | None:
         return None
     if not isinstance(value, list):
         raise ValueError("not a list of counts")
-    return tuple(_count(v) for v in value)
+    if set(map(type, value)) - {int} or (value and not 0 <= min(value) <= max(value) <= _MAX_COUNT):
+        raise ValueError("not counts")
+    return tuple(value)
 
 
 def _seconds(milliseconds: Any) -> float | None:

@@ -15,6 +15,7 @@ import yaml
 from loadgen import cli
 from loadgen.analyze import analyze
 from loadgen.experiment import RunResult
+from loadgen.experiment.ceiling import cpu_count
 from loadgen.record import open_run
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -141,7 +142,7 @@ def test_a_plan_beyond_the_caps_of_production_is_refused(tmp_path: Path) -> None
 def test_check_draws_the_load_and_counts_it(tmp_path: Path) -> None:
     done = specload("check", write(tmp_path), "--offline", "--json")
     found = json.loads(done.stdout)
-    assert found["totals"]["requests"] == 2 + 3  # two measured, three of warm-up
+    assert found["totals"]["requests"] == 2 + 6 * 3  # two measured, at most six windows of three of warm-up
     assert found["stages"][0]["unit"] == "users"
     assert set(found["stages"][0]["values"]) == {1.0}
 
@@ -198,6 +199,10 @@ def test_check_warns_of_a_plan_beyond_this_client(tmp_path: Path, monkeypatch: p
         "the plan peaks at about 488 requests/s if an answer begins after 0.5 s and streams at 50 tokens/s, "
         "and one worker here does 300",
     ]
+    assert found["workers"] == 1
+    told = json.loads(specload("check", write(tmp_path, load=load), "--offline", "--json", "--workers", "2").stdout)
+    assert told["workers"] == 2
+    assert ("2 workers here do 4,000" in told["warnings"][0]) == (cpu_count() > 1)
     shown = specload("check", write(tmp_path, load=load), "--offline").stdout
     assert "! the plan peaks at about 7,805 chunks/s" in shown
     assert json.loads(specload("check", write(tmp_path), "--offline", "--json").stdout)["warnings"] == []
@@ -212,6 +217,8 @@ def test_check_warns_of_a_plan_beyond_this_client(tmp_path: Path, monkeypatch: p
         ("finished", "invalid", False, None),
         ("interrupted", "invalid", True, 130),
         ("failed", "invalid", True, 1),
+        ("inconclusive", "invalid", True, 98),
+        ("inconclusive", "invalid", False, 98),
     ],
 )
 def test_an_invalid_run_is_inconclusive(state: str, validity: str, judged: bool, code: int | None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import SecretStr
 
-from loadgen.redact import Redactor, printable
+from loadgen.redact import Redactor, names_of, printable
 
 
 @pytest.mark.parametrize(
@@ -47,3 +47,14 @@ def test_redacting_twice_changes_nothing() -> None:
 
 def test_control_characters_do_not_reach_a_terminal() -> None:
     assert printable("a\x1b[2Jb\x07\r\n\tü日") == "a�[2Jb��\n\tü日"
+
+
+def test_pages_that_differ_only_in_what_is_masked_have_names_of_their_own() -> None:
+    """One name for two pages would add up the counters of one and lose the other's."""
+    urls = ["http://h/m?key=first1", "http://h/m?key=second", "http://h/m", "http://h/m?key=first1", "http://h/m?key=3"]
+    assert names_of(urls, Redactor()) == {
+        "http://h/m?key=first1": "http://h/m?key=***",
+        "http://h/m?key=second": "http://h/m?key=*** (2)",
+        "http://h/m": "http://h/m",
+        "http://h/m?key=3": "http://h/m?key=*** (3)",
+    }

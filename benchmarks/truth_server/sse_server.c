@@ -19,6 +19,13 @@
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
+#ifdef WITH_TLS
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+static SSL_CTX*g_tls;
+#else
+typedef void SSL;
+#endif
 
 typedef uint64_t u64; typedef int64_t i64;
 static u64 now_clk(clockid_t c){struct timespec t;clock_gettime(c,&t);return (u64)t.tv_sec*1000000000ull+t.tv_nsec;}
@@ -38,11 +45,11 @@ static u64 h_val(int i){if(i<1024)return i;int e=i/1024+9;u64 s=i%1024;return ((
 static inline void h_add(hist*h,u64 v){h->n++;h->sum+=v;if(v<h->min)h->min=v;if(v>h->max)h->max=v;int i=h_idx(v);if(i>=HB)i=HB-1;h->b[i]++;}
 static u64 h_q(hist*h,double q){if(!h->n)return 0;u64 t=(u64)(q*(h->n-1))+1,c=0;for(int i=0;i<HB;i++){c+=h->b[i];if(c>=t)return h_val(i);}return h->max;}
 static hist H_late,H_ttft,H_itl,H_tpot;
-static u64 c_resets,c_chunks,c_reqs,c_done,c_blocked,c_conns,c_sends,c_bytes,c_tokens,c_errors,c_stalls,t_busy,c_busy_done; static int g_running,g_maxrun; static u64 t_first,t_last;
+static u64 c_resets,c_chunks,c_reqs,c_done,c_blocked,c_conns,c_sends,c_bytes,c_tokens,c_errors,c_stalls,c_slow,t_busy,c_busy_done; static int g_running,g_maxrun; static u64 t_first,t_last;
 
 enum{IDLE=0,STREAM,NONSTREAM};
 typedef struct conn{int fd,hi,state,chat,usage,blocked,eof,listed; u64 deadline,t_req,t_lastw; int total,left,ptok; unsigned seq; u64 rid,t_firstw; int ftok,fails;
-  char*rb;int rl,rc; char*ob;int ol,oo,oc; struct conn*next,*prev;int headers_sent;}conn;
+  char*rb;SSL*ssl; int rl,rc; char*ob;int ol,oo,oc; struct conn*next,*prev;int headers_sent;}conn;
 static conn*conns[1<<20];
 // heap
 static conn**hp;static int hn,hcap;
@@ -80,16 +87,31 @@ static conn act={.next=&act,.prev=&act},qT={.next=&qT,.prev=&qT},qI={.next=&qI,.
 static void l_addto(conn*h,conn*c){if(c->listed)return;c->listed=1;c->prev=h->prev;c->next=h;h->prev->next=c;h->prev=c;}
 static void l_add(conn*c){l_addto(&act,c);}
 static void l_del(conn*c){if(!c->listed)return;c->listed=0;c->prev->next=c->next;c->next->prev=c->prev;}
-static void c_close(conn*c){hp_del(c);l_del(c);if(c->state!=IDLE)g_running--;conns[c->fd]=NULL;close(c->fd);free(c->rb);free(c->ob);free(c);}
-static int c_flush(conn*c){while(c->oo<c->ol){ssize_t r=send(c->fd,c->ob+c->oo,c->ol-c->oo,MSG_NOSIGNAL|MSG_DONTWAIT);c_sends++;if(r>0){c->oo+=r;c_bytes+=r;}else if(r<0&&errno==EAGAIN){if(!c->blocked){c->blocked=1;c_blocked++;ep_mod(c,EPOLLIN|EPOLLOUT|EPOLLRDHUP);}return 0;}else return -1;}
+// the wire: -1 with EAGAIN where it takes or has no more now. A chunk's stamp is taken before SSL_write encrypts it.
+#ifdef WITH_TLS
+static ssize_t tls_result(conn*c,int r){if(r>0)return r;int e=SSL_get_error(c->ssl,r);if(e==SSL_ERROR_ZERO_RETURN)return 0;errno=e==SSL_ERROR_WANT_READ||e==SSL_ERROR_WANT_WRITE?EAGAIN:EPIPE;return -1;}
+static ssize_t io_send(conn*c,const char*b,int n){if(!c->ssl)return send(c->fd,b,n,MSG_NOSIGNAL|MSG_DONTWAIT);ERR_clear_error();return tls_result(c,SSL_write(c->ssl,b,n));}
+static ssize_t io_recv(conn*c,char*b,int n){if(!c->ssl)return recv(c->fd,b,n,MSG_DONTWAIT);ERR_clear_error();return tls_result(c,SSL_read(c->ssl,b,n));}
+static void io_open(conn*c){if(!g_tls)return;c->ssl=SSL_new(g_tls);SSL_set_fd(c->ssl,c->fd);SSL_set_accept_state(c->ssl);}
+static void io_end(conn*c){if(c->ssl)SSL_shutdown(c->ssl);}
+static void io_free(conn*c){if(c->ssl)SSL_free(c->ssl);}
+static int tls_setup(const char*pem){g_tls=SSL_CTX_new(TLS_server_method());SSL_CTX_set_mode(g_tls,SSL_MODE_ENABLE_PARTIAL_WRITE|SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);return SSL_CTX_use_certificate_chain_file(g_tls,pem)==1&&SSL_CTX_use_PrivateKey_file(g_tls,pem,SSL_FILETYPE_PEM)==1;}
+#else
+static ssize_t io_send(conn*c,const char*b,int n){return send(c->fd,b,n,MSG_NOSIGNAL|MSG_DONTWAIT);}
+static ssize_t io_recv(conn*c,char*b,int n){return recv(c->fd,b,n,MSG_DONTWAIT);}
+static void io_open(conn*c){(void)c;}static void io_end(conn*c){(void)c;}static void io_free(conn*c){(void)c;}
+static int tls_setup(const char*pem){(void)pem;fprintf(stderr,"built without TLS: make tls\n");return 0;}
+#endif
+static void c_close(conn*c){hp_del(c);l_del(c);if(c->state!=IDLE)g_running--;io_free(c);conns[c->fd]=NULL;close(c->fd);free(c->rb);free(c->ob);free(c);}
+static int c_flush(conn*c){while(c->oo<c->ol){ssize_t r=io_send(c,c->ob+c->oo,c->ol-c->oo);c_sends++;if(r>0){c->oo+=r;c_bytes+=r;}else if(r<0&&errno==EAGAIN){if(!c->blocked){c->blocked=1;c_blocked++;ep_mod(c,EPOLLIN|EPOLLOUT|EPOLLRDHUP);}return 0;}else return -1;}
   c->oo=c->ol=0;if(c->blocked){c->blocked=0;ep_mod(c,EPOLLIN|EPOLLRDHUP);}return 1;}
 static int c_send(conn*c,const char*b,int n){ // 1 ok/buffered, -1 dead
-  if(c->ol==c->oo){c->ol=c->oo=0;ssize_t r=send(c->fd,b,n,MSG_NOSIGNAL|MSG_DONTWAIT);c_sends++;if(r==n){c_bytes+=r;return 1;}if(r<0){if(errno!=EAGAIN)return -1;r=0;}c_bytes+=r;b+=r;n-=r;}
+  if(c->ol==c->oo){c->ol=c->oo=0;ssize_t r=io_send(c,b,n);c_sends++;if(r==n){c_bytes+=r;return 1;}if(r<0){if(errno!=EAGAIN)return -1;r=0;}c_bytes+=r;b+=r;n-=r;}
   if(c->ol+n>c->oc){c->oc=(c->ol+n)*2;c->ob=realloc(c->ob,c->oc);}memcpy(c->ob+c->ol,b,n);c->ol+=n;
   if(!c->blocked){c->blocked=1;c_blocked++;ep_mod(c,EPOLLIN|EPOLLOUT|EPOLLRDHUP);}return 1;}
 
 static void process_input(conn*c);
-static void finish(conn*c){c->state=IDLE;g_running--;c_done++;if(t_busy)c_busy_done++;hp_del(c);l_del(c);if(o_close){shutdown(c->fd,SHUT_WR);}}
+static void finish(conn*c){c->state=IDLE;g_running--;c_done++;if(t_busy)c_busy_done++;hp_del(c);l_del(c);if(o_close){io_end(c);shutdown(c->fd,SHUT_WR);}}
 static const char HDR[]="HTTP/1.1 200 OK\r\ndate: Sun, 29 Nov 2026 19:00:00 GMT\r\nserver: truth\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n";
 // append one event (and the tail if it is the last) to buf; returns length
 static int gen(conn*c,char*buf,u64 m,u64 r){int n=0;int k=c->chat;
@@ -112,6 +134,7 @@ static int emit(conn*c,int count){ // send `count` events in one send
   int done=c->left<=0;int rc;
   if(o_split&&n>40){int h=n/2;rc=c_send(c,buf,h);if(rc>0){usleep(o_split);rc=c_send(c,buf+h,n-h);}}
   else rc=c_send(c,buf,n);
+  if(MONO()-m>150000)c_slow+=count; // interrupted between stamp and send, or in it: no client can be that exact
   if(rc<0){c_close(c);return -1;}
   if(done){finish(c);if(c->rl)process_input(c);return 1;}
   return 0;}
@@ -122,10 +145,10 @@ static void emit_nonstream(conn*c){static char b[1<<20],o[(1<<20)+512];char*p=b;
   int n=sprintf(o,"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n",(int)(p-b));memcpy(o+n,b,p-b);
   if(c_send(c,o,n+(p-b))<0){c_close(c);return;}c_tokens+=c->total;finish(c);}
 static void reply(conn*c,int code,const char*ct,const char*body,int n){char*o=malloc(n+256);int h=sprintf(o,"HTTP/1.1 %d %s\r\ncontent-type: %s\r\ncontent-length: %d\r\n\r\n",code,code==200?"OK":"Not Found",ct,n);memcpy(o+h,body,n);c_send(c,o,h+n);free(o);}
-static void reset(void){h_reset(&H_late);h_reset(&H_ttft);h_reset(&H_itl);h_reset(&H_tpot);c_errors=c_stalls=t_busy=c_busy_done=0;c_resets=c_chunks=c_reqs=c_done=c_blocked=c_sends=c_bytes=c_tokens=0;t_first=t_last=0;g_maxrun=g_running;c_conns=0;}
+static void reset(void){h_reset(&H_late);h_reset(&H_ttft);h_reset(&H_itl);h_reset(&H_tpot);c_errors=c_stalls=c_slow=t_busy=c_busy_done=0;c_resets=c_chunks=c_reqs=c_done=c_blocked=c_sends=c_bytes=c_tokens=0;t_first=t_last=0;g_maxrun=g_running;c_conns=0;}
 static int hj(char*o,const char*nm,hist*h){return sprintf(o,"\"%s\":{\"n\":%llu,\"mean_us\":%.1f,\"p50_us\":%.1f,\"p90_us\":%.1f,\"p99_us\":%.1f,\"max_us\":%.1f}",nm,(unsigned long long)h->n,h->n?h->sum/1e3/h->n:0,h_q(h,.5)/1e3,h_q(h,.9)/1e3,h_q(h,.99)/1e3,h->max/1e3);}
 static int stats(char*o){struct rusage ru;getrusage(RUSAGE_SELF,&ru);char*p=o;
-  p+=sprintf(p,"{\"resets\":%llu,\"chunks\":%llu,\"tokens\":%llu,\"reqs\":%llu,\"done\":%llu,\"blocked\":%llu,\"conns\":%llu,\"sends\":%llu,\"bytes\":%llu,\"running\":%d,\"max_running\":%d,\"span_s\":%.6f,\"errors\":%llu,\"stalls\":%llu,\"busy_done\":%llu,\"busy_s\":%.6f,\"cpu_s\":%.3f,",(unsigned long long)c_resets,(unsigned long long)c_chunks,(unsigned long long)c_tokens,(unsigned long long)c_reqs,(unsigned long long)c_done,(unsigned long long)c_blocked,(unsigned long long)c_conns,(unsigned long long)c_sends,(unsigned long long)c_bytes,g_running,g_maxrun,(t_last-t_first)/1e9,(unsigned long long)c_errors,(unsigned long long)c_stalls,(unsigned long long)c_busy_done,t_busy&&t_last>t_busy?(t_last-t_busy)/1e9:0,ru.ru_utime.tv_sec+ru.ru_stime.tv_sec+(ru.ru_utime.tv_usec+ru.ru_stime.tv_usec)/1e6);
+  p+=sprintf(p,"{\"resets\":%llu,\"chunks\":%llu,\"tokens\":%llu,\"reqs\":%llu,\"done\":%llu,\"blocked\":%llu,\"conns\":%llu,\"sends\":%llu,\"bytes\":%llu,\"running\":%d,\"max_running\":%d,\"span_s\":%.6f,\"errors\":%llu,\"stalls\":%llu,\"slow\":%llu,\"busy_done\":%llu,\"busy_s\":%.6f,\"cpu_s\":%.3f,",(unsigned long long)c_resets,(unsigned long long)c_chunks,(unsigned long long)c_tokens,(unsigned long long)c_reqs,(unsigned long long)c_done,(unsigned long long)c_blocked,(unsigned long long)c_conns,(unsigned long long)c_sends,(unsigned long long)c_bytes,g_running,g_maxrun,(t_last-t_first)/1e9,(unsigned long long)c_errors,(unsigned long long)c_stalls,(unsigned long long)c_slow,(unsigned long long)c_busy_done,t_busy&&t_last>t_busy?(t_last-t_busy)/1e9:0,ru.ru_utime.tv_sec+ru.ru_stime.tv_sec+(ru.ru_utime.tv_usec+ru.ru_stime.tv_usec)/1e6);
   p+=hj(p,"late",&H_late);*p++=',';p+=hj(p,"ttft",&H_ttft);*p++=',';p+=hj(p,"itl",&H_itl);*p++=',';p+=hj(p,"tpot",&H_tpot);*p++='}';*p++='\n';return p-o;}
 static long num_after(const char*b,const char*e,const char*key){const char*p=memmem(b,e-b,key,strlen(key));if(!p)return -1;p+=strlen(key);while(p<e&&(*p==' '||*p==':'))p++;return strtol(p,NULL,10);}
 static int true_after(const char*b,const char*e,const char*key){const char*p=memmem(b,e-b,key,strlen(key));if(!p)return 0;p+=strlen(key);while(p<e&&(*p==' '||*p==':'))p++;return *p=='t';}
@@ -159,8 +182,8 @@ static int stalls_now(conn*c){if(o_stall_ms<=0)return 0;if(o_stall_every)return 
 static conn*peek(void){conn*c=hn?hp[0]:NULL;if(qT.next!=&qT&&(!c||qT.next->deadline<c->deadline))c=qT.next;if(qI.next!=&qI&&(!c||qI.next->deadline<c->deadline))c=qI.next;return c;}
 static volatile int stop;static void on_sig(int s){(void)s;stop=1;}
 int main(int argc,char**argv){
-  static struct option L[]={{"port",1,0,'p'},{"ttft",1,0,'t'},{"itl",1,0,'i'},{"tpc",1,0,'k'},{"tpc-max",1,0,'K'},{"align",0,0,'a'},{"spin",0,0,'s'},{"coalesce",1,0,'c'},{"split",1,0,'x'},{"sndbuf",1,0,'b'},{"close",0,0,'C'},{"default-tokens",1,0,'d'},{"word",1,0,'w'},{"model",1,0,'m'},{"jitter",1,0,'j'},{"phase",0,0,'P'},{"stall-ms",1,0,'S'},{"stall-every",1,0,'V'},{"error-every",1,0,'E'},{0}};
-  int o;while((o=getopt_long(argc,argv,"",L,0))!=-1)switch(o){case'p':o_port=atoi(optarg);break;case't':o_ttft_ms=atof(optarg);break;case'i':o_itl_ms=atof(optarg);break;case'k':o_tpc=atoi(optarg);break;case'K':o_tpcmax=atoi(optarg);break;case'a':o_align=1;break;case's':o_spin=1;break;case'c':o_coalesce=atoi(optarg);break;case'x':o_split=atoi(optarg);break;case'b':o_sndbuf=atoi(optarg);break;case'C':o_close=1;break;case'd':o_deftok=atoi(optarg);break;case'w':o_word=optarg;break;case'm':o_model=optarg;break;case'j':o_jitter=atof(optarg);break;case'P':o_phase=1;break;case'S':o_stall_ms=atof(optarg);break;case'V':o_stall_every=atoi(optarg);break;case'E':o_err_every=atoi(optarg);break;default:return 2;}
+  static struct option L[]={{"port",1,0,'p'},{"ttft",1,0,'t'},{"itl",1,0,'i'},{"tpc",1,0,'k'},{"tpc-max",1,0,'K'},{"align",0,0,'a'},{"spin",0,0,'s'},{"coalesce",1,0,'c'},{"split",1,0,'x'},{"sndbuf",1,0,'b'},{"close",0,0,'C'},{"default-tokens",1,0,'d'},{"word",1,0,'w'},{"model",1,0,'m'},{"jitter",1,0,'j'},{"phase",0,0,'P'},{"stall-ms",1,0,'S'},{"stall-every",1,0,'V'},{"error-every",1,0,'E'},{"tls",1,0,'T'},{0}};
+  int o;while((o=getopt_long(argc,argv,"",L,0))!=-1)switch(o){case'p':o_port=atoi(optarg);break;case't':o_ttft_ms=atof(optarg);break;case'i':o_itl_ms=atof(optarg);break;case'k':o_tpc=atoi(optarg);break;case'K':o_tpcmax=atoi(optarg);break;case'a':o_align=1;break;case's':o_spin=1;break;case'c':o_coalesce=atoi(optarg);break;case'x':o_split=atoi(optarg);break;case'b':o_sndbuf=atoi(optarg);break;case'C':o_close=1;break;case'd':o_deftok=atoi(optarg);break;case'w':o_word=optarg;break;case'm':o_model=optarg;break;case'j':o_jitter=atof(optarg);break;case'P':o_phase=1;break;case'S':o_stall_ms=atof(optarg);break;case'V':o_stall_every=atoi(optarg);break;case'E':o_err_every=atoi(optarg);break;case'T':if(!tls_setup(optarg))return 2;break;default:return 2;}
   signal(SIGPIPE,SIG_IGN);signal(SIGTERM,on_sig);signal(SIGINT,on_sig);prctl(PR_SET_TIMERSLACK,1);struct rlimit rl={1<<17,1<<17};setrlimit(RLIMIT_NOFILE,&rl);
   mk_templates();reset();
   int ls=socket(AF_INET,SOCK_STREAM|SOCK_NONBLOCK,0),one=1;setsockopt(ls,SOL_SOCKET,SO_REUSEADDR,&one,sizeof one);
@@ -190,11 +213,11 @@ int main(int argc,char**argv){
     if(!havework&&!o_spin){if(nx_){i64 w=nx_->deadline-mm;if(w<0)w=0;ts.tv_sec=w/1000000000;ts.tv_nsec=w%1000000000;}else{ts.tv_sec=1;}}
     int n=epoll_pwait2(ep,ev,512,tp,NULL);
     for(int i=0;i<n;i++){int fd=ev[i].data.fd;
-      if(fd==ls){for(int k=0;k<64;k++){int s=accept4(ls,0,0,SOCK_NONBLOCK);if(s<0)break;setsockopt(s,IPPROTO_TCP,TCP_NODELAY,&one,sizeof one);if(o_sndbuf)setsockopt(s,SOL_SOCKET,SO_SNDBUF,&o_sndbuf,sizeof o_sndbuf);conn*c=calloc(1,sizeof*c);c->fd=s;c->hi=-1;c->rc=4096;c->rb=malloc(c->rc+1);conns[s]=c;c_conns++;struct epoll_event e2={.events=EPOLLIN|EPOLLRDHUP,.data.fd=s};epoll_ctl(ep,EPOLL_CTL_ADD,s,&e2);}continue;}
+      if(fd==ls){for(int k=0;k<64;k++){int s=accept4(ls,0,0,SOCK_NONBLOCK);if(s<0)break;setsockopt(s,IPPROTO_TCP,TCP_NODELAY,&one,sizeof one);if(o_sndbuf)setsockopt(s,SOL_SOCKET,SO_SNDBUF,&o_sndbuf,sizeof o_sndbuf);conn*c=calloc(1,sizeof*c);c->fd=s;c->hi=-1;c->rc=4096;c->rb=malloc(c->rc+1);conns[s]=c;c_conns++;io_open(c);struct epoll_event e2={.events=EPOLLIN|EPOLLRDHUP,.data.fd=s};epoll_ctl(ep,EPOLL_CTL_ADD,s,&e2);}continue;}
       conn*c=conns[fd];if(!c)continue;
       if(ev[i].events&EPOLLOUT){int r=c_flush(c);if(r<0){c_close(c);continue;}if(r>0&&!itl&&c->state==STREAM&&c->hi<0&&!c->listed)l_add(c);}
       if(ev[i].events&(EPOLLIN|EPOLLHUP|EPOLLERR|EPOLLRDHUP)){int dead=0;for(;;){if(c->rl+8192>c->rc){c->rc=c->rc*2+8192;c->rb=realloc(c->rb,c->rc+1);}
-          ssize_t r=recv(fd,c->rb+c->rl,c->rc-c->rl,MSG_DONTWAIT);if(r>0){c->rl+=r;if(r<c->rc-c->rl)break;continue;}if(r==0)dead=1;else if(errno!=EAGAIN)dead=1;break;}
+          ssize_t r=io_recv(c,c->rb+c->rl,c->rc-c->rl);if(r>0){c->rl+=r;if(!c->ssl&&r<c->rc-c->rl)break;continue;}/* TLS: records may wait in it */if(r==0)dead=1;else if(errno!=EAGAIN)dead=1;break;}
         if(dead){c_close(c);continue;}process_input(c);}
     }
   }

@@ -1,6 +1,6 @@
 """What it means: every published number, from the run directory alone."""
 
-from loadgen.analyze.apart import compare_runs
+from loadgen.analyze.apart import arms_in_common, compare_runs, estimates_apart
 from loadgen.analyze.environment import differences, environment_diff
 from loadgen.analyze.environment_rules import ENVIRONMENT_KEYS, EXPECTED_KEYS
 from loadgen.analyze.estimates import SELECTORS, Estimates, Query
@@ -105,12 +105,14 @@ __all__ = [
     "Unpaired",
     "Validity",
     "analyze",
+    "arms_in_common",
     "blocks_for_precision",
     "bonferroni",
     "coefficient_of_variation",
     "compare_runs",
     "differences",
     "environment_diff",
+    "estimates_apart",
     "holm",
     "log_ratio_t",
     "mann_whitney",

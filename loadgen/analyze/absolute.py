@@ -17,7 +17,6 @@ from loadgen.analyze.beside import unknown, with_note
 from loadgen.analyze.columns import Bools, Floats, Ints, flat
 from loadgen.analyze.counters import combine
 from loadgen.analyze.metrics import COUNTED, METRICS, all_sent, column, population, quantile_of
-from loadgen.analyze.percentiles import Ordered
 from loadgen.analyze.rollback import rollback
 from loadgen.analyze.samples_by_block import drawn, samples_named, streams
 from loadgen.analyze.sides import Side, block_key
@@ -163,13 +162,8 @@ def _of_samples(chosen: Chosen, name: str, aggregate: str) -> Estimate:
 
 def _exact(chosen: Chosen, name: str, q: float) -> float:
     """Nearest rank over all samples of the selection."""
-    samples = samples_named(chosen.side, name)
-    wanted = np.zeros(chosen.side.frame.n, dtype=np.bool_)
-    wanted[streams(chosen.side, chosen.rows)] = True
-    mine = np.flatnonzero(wanted[samples.row])
-    order = mine[np.argsort(samples.values[mine])]
-    ranked = Ordered(samples.values[order], None if samples.weights is None else samples.weights[order])
-    return ranked.sample(max(int(np.ceil(np.round(q * ranked.n, 9))), 1))
+    found = samples_named(chosen.side, name).of(streams(chosen.side, chosen.rows))
+    return found.sample(max(int(np.ceil(np.round(q * found.n, 9))), 1))
 
 
 def hits_of(side: Side, name: str, slos: Mapping[str, Any]) -> Bools | str:

@@ -150,3 +150,17 @@ def _shares(first: RunData, second: RunData, pairs: list[tuple[str, str]]) -> li
                     f"{run.manifest.run_id}, {arm}: {failed} of {frame.n} requests did not end ok and are not in it"
                 )
     return told
+
+
+def estimates_apart(first: RunData, second: RunData) -> dict[str, tuple[str, Estimates]]:
+    """Of each arm of `second` that `first` has too: the name of that one's side, and both as the arms of one run.
+
+    Their blocks are paired by number, which means the same cases only where the plans are equal."""
+    return {
+        arms[1]: (_labels(arms)[1], _estimates(first, second, arms)) for arms in _arms(first, second)
+    }  # fmt: skip
+
+
+def arms_in_common(first: RunData, second: RunData) -> dict[str, str]:
+    """Arm of `second` to the arm of `first` it is compared with."""
+    return {other: one for one, other in _arms(first, second)}

@@ -21,7 +21,7 @@ from loadgen.analyze.values import CHUNK, CLIENT, COUNTERS, PER_REQUEST
 
 BLOCKS = "blocks"
 #: Share of a block at full load from which its steady window speaks for it
-STEADY = 0.5
+STEADY = 1 / 3
 
 
 def unknown(reason: str, n: int = 0, unit: str = BLOCKS, source: str = CLIENT, level: float = 0.95) -> Estimate:
@@ -99,11 +99,15 @@ def ratio_of_blocks(pair: Pair, candidate: Floats, baseline: Floats, level: floa
 def net_throughput(pair: Pair, level: float) -> Estimate:
     """Net tokens per second of the blocks, candidate ÷ baseline.
 
-    Of their steady windows; where a block was at full load for less than half its time, in either arm, of whole
-    blocks, which both arms did the same work in."""
+    Of their steady windows; where a block was at full load for less than a third of its time, in either arm, of whole
+    blocks, in which both arms did the same work."""
     steady = steady_enough(pair)
     rates = [_net_rate(side, rows, steady) for side, rows in _both(pair)]
-    note = None if steady else "whole blocks, with ramp and drain: they were at full load for less than half their time"
+    note = (
+        None
+        if steady
+        else "whole blocks, with ramp and drain: they were at full load for less than a third of their time"
+    )
     return with_note(ratio_of_blocks(pair, rates[0], rates[1], level, CHUNK), note)
 
 

@@ -137,10 +137,11 @@ def _row(estimates: Estimates, cut: Cut, family: int) -> ComparisonRow | None:
     where: Where = tuple({"arm": cut.candidate, **cut.where}.items())
     speedup = _speedup(estimates, pair, where)
     word = _word(estimates.estimate(Query("speedup", "value", where), bonferroni(LEVEL, family)))
+    paired = estimates.paired and len(pair.blocks) > 0 and cut.stage not in estimates.unpaired
     row = ComparisonRow(
         stage=cut.stage, concurrency=phase.concurrency, rate_per_s=phase.rate_per_s, task_type=cut.task_type,
         input_segment=cut.input_segment, output_segment=cut.output_segment, candidate=cut.candidate, baseline=baseline,
-        design=estimates.design, paired=estimates.paired and len(pair.blocks) > 0, blocks=len(pair.blocks),
+        design=estimates.design, paired=paired, blocks=len(pair.blocks),
         requests=len(pair.matched[0]), speedup=speedup,
         e_decode=_relative(estimates, "e_ratio", where), c=_relative(estimates, "c", where),
         speedup_decode=_relative(estimates, "speedup_decode", where),

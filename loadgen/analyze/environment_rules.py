@@ -56,6 +56,7 @@ RULES: tuple[KeyRule, ...] = (
     *_rules("inconclusive", _SAMPLES, "sampling.defaults", "sampling.generation_config", "sampling.override",
             "sampling.effective", "sampling.logits_processors", "sampling.structured_backend",
             expected=("sampling.defaults", "sampling.effective")),
+    *_rules("inconclusive", "part of the requests would fail", "sampling.refused", expected=("sampling.refused",)),
     *_rules("inconclusive", _SPEED, "kv_cache.dtype", "kv_cache.block_size", "kv_cache.memory_share",
             "kv_cache.prefix_caching", "kv_cache.connector", "kv_cache.cpu_space_gib",
             expected=("kv_cache.dtype", "kv_cache.prefix_caching")),

@@ -15,6 +15,7 @@ from loadgen.analyze.frames import MEASURE
 from loadgen.analyze.reconcile import NOT_IDLE
 from loadgen.analyze.summary import CacheHits, Difference, Equality, N, PromptMismatch, PromptTokens, Reconciliation
 from loadgen.analyze.values import COUNTERS, PER_REQUEST, absent, exact, ratio
+from loadgen.analyze.windows import SegmentWindow
 from loadgen.record import RunData
 
 EXAMPLES = 5
@@ -102,21 +103,28 @@ def _unequal_prompts(found: Equality, declared: Mapping[str, Sequence[str]]) -> 
 
 
 def _cache_hits(name: str, data: ArmData) -> Iterator[CacheHits]:
-    """Prompt tokens found in the prefix cache, of those asked for, repeat by repeat."""
+    """Prompt tokens found in the prefix cache, of those asked for, of each stage and repeat (H13: it bends a sweep)."""
     frame = data.frame
-    for repeat in sorted({w.phase.repeat_idx for w in data.windows}):
-        windows = [w for w in data.windows if w.phase.repeat_idx == repeat]
-        whole = all(not w.counters.incomplete and not w.counters.restarts for w in windows)
-        pairs = [
-            (w.counters.deltas.get("prefix_cache_hits"), w.counters.deltas.get("prefix_cache_queries")) for w in windows
-        ]
-        known = [(hit, asked) for hit, asked in pairs if hit is not None and asked is not None]
-        asked_all = sum(asked for _, asked in known)
-        if whole and len(known) == len(pairs) and asked_all > 0:
-            share = exact(sum(hit for hit, _ in known) / asked_all, int(asked_all), COUNTERS)
-        else:
-            share = _told(frame.cached_tokens, frame.input_len, frame.repeat_idx == repeat)
-        yield CacheHits(arm=name, repeat_idx=repeat, share=share)
+    places = {(w.phase.stage_index, w.phase.repeat_idx): w.phase.stage for w in data.windows}
+    for (stage_index, repeat), stage in sorted(places.items()):
+        windows = [w for w in data.windows if (w.phase.stage_index, w.phase.repeat_idx) == (stage_index, repeat)]
+        share = _counted(windows)
+        if share is None:
+            rows = (frame.stage_index == stage_index) & (frame.repeat_idx == repeat)
+            share = _told(frame.cached_tokens, frame.input_len, rows)
+        yield CacheHits(arm=name, stage=stage, repeat_idx=repeat, share=share)
+
+
+def _counted(windows: Sequence[SegmentWindow]) -> N | None:
+    """None where a window's counters are not whole."""
+    if any(w.counters.incomplete or w.counters.restarts for w in windows):
+        return None
+    hits = [w.counters.deltas.get("prefix_cache_hits") for w in windows]
+    asked = [w.counters.deltas.get("prefix_cache_queries") for w in windows]
+    known_hits, known_asked = ([n for n in counts if n is not None] for counts in (hits, asked))
+    if len(known_hits) + len(known_asked) < 2 * len(windows) or sum(known_asked) <= 0:
+        return None
+    return exact(sum(known_hits) / sum(known_asked), int(sum(known_asked)), COUNTERS)
 
 
 def _told(cached: Floats, asked: Floats, rows: Bools) -> N:
@@ -127,27 +135,25 @@ def _told(cached: Floats, asked: Floats, rows: Bools) -> N:
 
 
 def _unequal_caches(run: RunData, found: Equality, declared: Mapping[str, Sequence[str]]) -> Iterator[Difference]:
-    """The repeat in which the arms' shares are furthest apart."""
+    """The stage and repeat in which the arms' shares are furthest apart."""
     cache = (run.manifest.scenario.get("workload") or {}).get("cache", "cold")
     limit = CACHE_APART[cache if cache in CACHE_APART else "cold"]
-    worst: tuple[float, int, dict[str, float]] = (0.0, 0, {})
-    for repeat in sorted({hits.repeat_idx for hits in found.cache_hits}):
-        shares = {
-            h.arm: h.share.value for h in found.cache_hits if h.repeat_idx == repeat and h.share.value is not None
-        }
-        apart = max(shares.values(), default=0.0) - min(shares.values(), default=0.0)
-        if apart > worst[0]:
-            worst = (apart, repeat, shares)
-    apart, repeat, shares = worst
-    if apart <= limit:
+    shares: dict[tuple[str, int], dict[str, float]] = {}
+    for hits in found.cache_hits:
+        if hits.share.value is not None:
+            shares.setdefault((hits.stage, hits.repeat_idx), {})[hits.arm] = hits.share.value
+    apart = {place: max(told.values()) - min(told.values()) for place, told in shares.items()}
+    place = max(apart, key=lambda p: apart[p], default=None)
+    if place is None or apart[place] <= limit:
         return
-    warm = max(shares, key=lambda name: shares[name])
-    told = ", ".join(f"{name} {share:.1%}" for name, share in shares.items())
+    worst, (stage, repeat) = shares[place], place
+    warm = max(worst, key=lambda name: worst[name])
+    told = ", ".join(f"{name} {share:.1%}" for name, share in worst.items())
     text = (
-        f"in repeat {repeat} the prefix cache held {told} of the prompt tokens, more than {limit:.0%} apart: "
+        f"in {stage}, repeat {repeat}, the prefix cache held {told} of the prompt tokens, more than {limit:.0%} apart: "
         f"the cache of {warm} was warm"
     )
-    yield judged("requests.cache_hit_share", shares, [warm], declared, text)
+    yield judged("requests.cache_hit_share", worst, [warm], declared, text)
 
 
 def _foreign(name: str, reconciliation: Sequence[Reconciliation]) -> N:

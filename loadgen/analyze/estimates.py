@@ -55,9 +55,12 @@ class Estimates:
         data = {name: arm_data(run, name) for name in run.manifest.arms} if arms is None else dict(arms)
         scenario = run.manifest.scenario
         self.arms: tuple[str, ...] = tuple(data)
-        self.baseline: str | None = baseline or baseline_of(run)
+        named = baseline or baseline_of(run)
+        self.baseline: str | None = named if named in data and len(data) > 1 else None
         self.design: str = (design or run.manifest.design).split(":")[0]
         self.sides: dict[str, Side] = sides_of(data, self.baseline)
+        #: stages that end by time: shown, not paired, and no part of a question that names no stage
+        self.unpaired: frozenset[str] = frozenset((scenario.get("comparison") or {}).get("unpaired") or ())
         self.slos = scenario.get("slos") or {}
         self.seed = int(scenario.get("seed") or 0) % 2**32
         whole = np.logical_and.reduce([side.whole for side in self.sides.values()]) if self.sides else np.zeros(0)
@@ -126,7 +129,13 @@ class Estimates:
         if arm == self.baseline:
             return f"{arm} is the baseline itself"
         side, base = self.sides[arm], self.sides[self.baseline]
-        return Pair(side, base, _rows(side, where, True), _rows(base, where, True), set(where) <= set(_OF_STAGES))
+        rows, base_rows = (self._comparable(one, _rows(one, where, True), where) for one in (side, base))
+        return Pair(side, base, rows, base_rows, set(where) <= set(_OF_STAGES))
+
+    def _comparable(self, side: Side, rows: Ints, where: Mapping[str, str]) -> Ints:
+        if "stage" in where or not self.unpaired:
+            return rows
+        return rows[~np.isin(side.labels["stage"][rows].astype(str), sorted(self.unpaired))]
 
     def kind(self, pair: Pair) -> SpeedupKind:
         return kind_of(pair)

@@ -99,9 +99,11 @@ class Frame:
     server_decode_s: Floats
     draft_s: Floats
     verify_s: Floats
-    wait_s: Floats  # for the safety cap or a connection, between due and sent
+    wait_s: Floats  # for the safety cap, between due and sent
+    connect_wait_s: Floats  # for a turn to connect; NaN where the connection was reused or connects are not paced
     connect_s: Floats  # NaN where the connection was reused
     timestamp_source: NDArray[np.object_]
+    missing_stamps: Floats  # reads; NaN where the kernel's stamps were not asked for
     ledgers: Ledgers
     stats: ServerStats
 
@@ -158,7 +160,8 @@ def frame_of(requests: pa.Table, arm: str) -> Frame:
         queue_s=floats(table, "server_queue_s"), prefill_s=floats(table, "server_prefill_s"),
         server_decode_s=floats(table, "server_decode_s"), draft_s=floats(table, "draft_time_s"),
         verify_s=floats(table, "verify_time_s"), wait_s=floats(table, "wait_s"), connect_s=floats(table, "connect_s"),
-        timestamp_source=strings(table, "timestamp_source"),
+        connect_wait_s=floats(table, "connect_wait_s"),
+        timestamp_source=strings(table, "timestamp_source"), missing_stamps=floats(table, "missing_stamps"),
         ledgers=ledgers_of(table, sent[0]), stats=_stats_of(table),
     )  # fmt: skip
 

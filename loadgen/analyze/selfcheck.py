@@ -45,13 +45,16 @@ def self_check(part: Part) -> dict[str, N]:
     }
 
 
-def clock_step(anchors: Sequence[Anchor]) -> N:
-    """How far wall and monotonic clock drifted apart over the run, beyond what the readings cannot tell."""
-    if len(anchors) < 2:
+def clock_step(anchors: Sequence[Anchor], health: pa.Table) -> N:
+    """How far the wall clock was set against the monotonic one while the run went on, beyond what the readings
+    cannot tell: between the run's anchors, or in one step that a worker saw. n = anchors and workers' seconds."""
+    steps = _known([floats(health, "clock_step_s")])
+    if len(anchors) < 2 and not len(steps):
         return absent("the clocks were compared less than twice", len(anchors), CLIENT)
     lows = [a.wall_ns - a.mono_ns - a.uncertainty_ns for a in anchors]
     highs = [a.wall_ns - a.mono_ns + a.uncertainty_ns for a in anchors]
-    return exact(max(0, max(lows) - min(highs)) / 1e9, len(anchors), CLIENT)
+    apart = max(0, max(lows) - min(highs)) / 1e9 if anchors else 0.0
+    return exact(max(apart, steps.max(initial=0.0)), len(anchors) + len(steps), CLIENT)
 
 
 def _loop(health: pa.Table, windows: Sequence[SegmentWindow]) -> dict[str, N]:
@@ -183,7 +186,8 @@ def _accounted(windows: Sequence[SegmentWindow]) -> dict[str, N]:
 
 def _connections(part: Part) -> dict[str, N]:
     """Waits before a request went out, and how many went out while the arm's metrics page was being read."""
-    wait = _known([f.wait_s[r] for f, r in part.rows])
+    cap = _known([f.wait_s[r] for f, r in part.rows])
+    turn = _known([f.connect_wait_s[r] for f, r in part.rows])
     life = sum(
         float(np.nansum(np.where(f.sent[1][r] & f.end[1][r], (f.end[0][r] - f.sent[0][r]) / 1e9, 0.0)))
         for f, r in part.rows
@@ -193,7 +197,9 @@ def _connections(part: Part) -> dict[str, N]:
     why = "no request was sent"
     return {
         "connect_p99_s": _percentile(_known([f.connect_s[r] for f, r in part.rows]), "p99", 99, "no new connection"),
-        "wait_share": ratio(float(wait.sum()), float(wait.sum()) + life, CLIENT, why, n=sent),
+        "connect_wait_p99_s": _percentile(turn, "p99", 99, "no connection waited for its turn, or connects not paced"),
+        "wait_share": ratio(float(cap.sum()), float(cap.sum()) + life, CLIENT, why, n=sent),
+        "connect_wait_share": ratio(float(turn.sum()), float(turn.sum()) + life, CLIENT, why, n=sent),
         "scrape_overlap_share": ratio(during, sent, CLIENT, why),
     }
 
@@ -210,13 +216,17 @@ def _during_scrapes(frame: Frame, rows: Ints, scrapes: Sequence[Scrape]) -> int:
 
 def _stamps(part: Part) -> dict[str, N]:
     """Coalesced: chunks that came with another and have no time of their own. Missing: ok streams without
-    a sent, first or last token stamp, or with a duration that is not positive."""
+    a sent, first or last token stamp, or with a duration that is not positive. Unstamped: reads (of the head, too,
+    so the share is cut at 1) whose stamp the kernel owed."""
     chunks = sum(int(f.ledgers.chunks[r].sum()) for f, r in part.rows)
     coalesced = sum(int(f.ledgers.coalesced[r].sum()) for f, r in part.rows)
     streams = [(f, r[(f.ok & f.stream)[r]]) for f, r in part.rows]
     unstamped = sum(int((np.isnan(f.ttft_s[r]) | np.isnan(f.total_time_s[r])).sum()) for f, r in streams)
     sources = np.concatenate([np.zeros(0, dtype=object), *(f.timestamp_source[r] for f, r in streams)])
     wholly = int((sources == KERNEL).sum())
+    asked = [(f, r[~np.isnan(f.missing_stamps[r])]) for f, r in streams]
+    owed = sum(int((f.ledgers.chunks[r] - f.ledgers.coalesced[r]).sum()) for f, r in asked)
+    unpaid = sum(int(f.missing_stamps[r].sum()) for f, r in asked)
     known = len(sources) if wholly or (sources == KERNEL_PARTIAL).any() else 0
     return {
         "coalesced_share": ratio(coalesced, chunks, CLIENT, "no chunk came"),
@@ -224,6 +234,7 @@ def _stamps(part: Part) -> dict[str, N]:
             unstamped, sum(len(r) for _, r in streams), CLIENT, "no streaming request succeeded"
         ),
         "user_stamps_share": ratio(known - wholly, known, CLIENT, "every stamp was taken in user space"),
+        "unstamped_read_share": ratio(min(unpaid, owed), owed, CLIENT, "the kernel's stamps were not asked for"),
     }
 
 

@@ -423,9 +423,10 @@ class PromptTokens(_Model):
 
 
 class CacheHits(_Model):
-    """Prompt tokens found in the prefix cache ÷ asked for, in one repeat of one arm."""
+    """Prompt tokens found in the prefix cache ÷ asked for, in one stage and repeat of one arm."""
 
     arm: str
+    stage: str
     repeat_idx: int
     share: N
 

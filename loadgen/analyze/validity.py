@@ -55,12 +55,14 @@ LIMITS: tuple[Limit, ...] = (
     Limit("capped_in_flight_share", 0.01, 0.1, "{} of the requests waited for max_in_flight", counted=True),
     Limit("capped_rate_share", 0.01, 0.1, "{} of the requests were held back by safety.max_requests_per_second",
           counted=True),
-    Limit("wait_share", 0.01, 0.1, "requests spent {} of their time waiting in the client before they were sent"),
+    Limit("wait_share", 0.01, 0.1, "requests spent {} of their time waiting for the safety cap"),
+    Limit("connect_wait_share", 0.05, 0.25, "requests spent {} of their time waiting for their turn to connect"),
     Limit("coalesced_share", 0.01, 0.1, "{} of the chunks came with another and have no time of their own",
           counted=True),
     Limit("missing_stamps_share", 0.0, 0.01, "{} of the successful streams have no usable times", counted=True),
     Limit("user_stamps_share", 0.01, None, "{} of the streams were not wholly stamped by the kernel, the others were",
           counted=True),
+    Limit("unstamped_read_share", 0.01, 0.1, "{} of the reads came without the kernel's stamp", counted=True),
     Limit("client_fault_share", 0.0, 0.01, "{} of the requests failed through the client's own fault", counted=True),
     Limit("success_share", 0.99, 0.9, "only {} of the requests succeeded", "arm", floor=True, counted=True),
     Limit("clock_step_s", 0.001, None, "the wall clock was set while the run went on, by {}", "run"),
@@ -75,7 +77,7 @@ class Finding:
 
 def validity(run: RunData, arms: Arms, reconciliation: Sequence[Reconciliation]) -> Validity:
     """Judge a run by its measured phases. `client` holds the numbers over all of them."""
-    client = {**self_check(_whole(run, arms)), "clock_step_s": clock_step(run.manifest.anchors)}
+    client = {**self_check(_whole(run, arms)), "clock_step_s": clock_step(run.manifest.anchors, run.health)}
     findings = [*_facts(run, arms, reconciliation), *_breaches(run, arms, client)]
     findings.sort(key=lambda found: -_BADNESS[found.state])
     return Validity(

@@ -12,7 +12,7 @@ import httpx
 from loadgen.drive.asking import Asking, DriveLimits
 from loadgen.drive.cap import RateCap
 from loadgen.drive.dispatcher import ClosedRun, open_loop
-from loadgen.drive.health import quiet_gc, watch_loop
+from loadgen.drive.health import quiet_gc, steps_of, watch_loop
 from loadgen.drive.ledger import Redact
 from loadgen.drive.recorder import Recorder, Tally
 from loadgen.drive.request import DriveArm, Prepared, RequestBuilder
@@ -20,7 +20,7 @@ from loadgen.drive.segment_run import SegmentRun, StopReason
 from loadgen.drive.transport import make_transport
 from loadgen.drive.types import Accounting, Deadlines, SegmentResult, Sink
 from loadgen.drive.watchdog import Watchdog
-from loadgen.plan import Case, LengthModel, OpenLoop, Plan, Segment, render
+from loadgen.plan import Case, ClosedLoop, LengthModel, OpenLoop, Plan, Segment, render
 
 
 class Driver:
@@ -57,6 +57,7 @@ class Driver:
         self.cap = cap
         self._transport = transport
         self._run: SegmentRun | None = None
+        self._prepared: Prepared | None = None
         self._stopped: StopReason | None = None
         self._fault: Exception | None = None
 
@@ -71,9 +72,14 @@ class Driver:
         """Of the segment that is being driven, so far."""
         return None if self._run is None else self._run.accounting
 
+    async def prepare(self, segment: Segment, nonce: str | None = None) -> None:
+        """Make the segment's first requests before its time zero is fixed. `run` of the same segment takes them."""
+        prepared = self._prepared = Prepared(self._cases(segment), self._builder(segment, nonce))
+        await prepared.make_ready()
+
     async def run(self, segment: Segment, start_ns: int, nonce: str | None = None) -> SegmentResult:
         """Drive `segment` with its time zero at `start_ns` (CLOCK_MONOTONIC). `nonce` begins the cache salts of
-        its requests; drivers of parts of one segment share it.
+        its requests; drivers of parts of one segment share it; a prepared segment has had it.
 
         Setting up takes up to some tenths of a second: arrivals due before it is done are sent late, and
         counted. Returns when every request has ended and is with the sink. Raises what the sink raised
@@ -85,7 +91,7 @@ class Driver:
             self._arm.adapter, self._redact, self._asking.keep_text, self._sink, self.tally, self._on_fault
         )
         run = self._run = self._begin(segment, start_ns, transport, recorder, nonce)
-        beside = [asyncio.create_task(work) for work in self._beside(run, recorder)]
+        beside = [asyncio.create_task(work) for work in self._beside(run, recorder, transport)]
         try:
             with quiet_gc():
                 result = await self._drive(run)
@@ -113,13 +119,14 @@ class Driver:
         recorder: Recorder,
         nonce: str | None,
     ) -> SegmentRun:
+        prepared, self._prepared = self._prepared, None
         run = SegmentRun(
             segment,
             start_ns,
             self._arm.name,
             self._worker,
             transport,
-            Prepared(self._cases(segment), self._builder(segment, nonce)),
+            prepared or Prepared(self._cases(segment), self._builder(segment, nonce)),
             self.cap,
             self.tally,
             recorder.add,
@@ -143,10 +150,12 @@ class Driver:
             await closed.finish()
         return run.result(full_ns, load_end_ns)
 
-    def _beside(self, run: SegmentRun, recorder: Recorder) -> Iterator[Coroutine[Any, Any, None]]:
+    def _beside(
+        self, run: SegmentRun, recorder: Recorder, transport: httpx.AsyncBaseTransport
+    ) -> Iterator[Coroutine[Any, Any, None]]:
         yield recorder.work()
         yield run.prepared.fill()
-        yield watch_loop(run, self._worker, self._sink, self._on_fault)
+        yield watch_loop(run, self._worker, self._sink, self._on_fault, steps_of(transport))
         deadlines = self._limits.deadlines
         if deadlines.token_idle_ns is not None:
             yield Watchdog(run.flights, self._arm.adapter, deadlines.token_idle_ns, deadlines.byte_idle_ns).watch()
@@ -166,5 +175,10 @@ class Driver:
         if isinstance(load, OpenLoop):
             indices: Iterator[int] = iter(load.index.tolist())
         else:
-            indices = itertools.count(load.first_index, load.index_step)
+            indices = itertools.islice(itertools.count(load.first_index, load.index_step), _most(load))
         return (self._plan.case(segment.stage_index, segment.phase, index) for index in indices)
+
+
+def _most(load: ClosedLoop) -> int | None:
+    """Requests that the loop can ask for; None where its time decides."""
+    return None if load.end == "both" and load.stop_ns.any() else load.cases

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 import httpx
 
 from loadgen.clock import now_ns
 from loadgen.drive.ledger import Sent
+from loadgen.drive.post import Post
 from loadgen.drive.request import Outgoing
 from loadgen.drive.types import Outcome
 
@@ -32,10 +34,10 @@ class Flight:
             if self._scope is not None:
                 self._scope.reschedule(asyncio.get_running_loop().time())
 
-    async def fly(self, transport: httpx.AsyncBaseTransport) -> None:
+    async def fly(self, send: Callable[[Post], Awaitable[object]]) -> None:
         exchange = self.exchange
         try:
-            await self._send(transport)
+            await self._send(send)
         except httpx.TransportError:
             pass  # the transport has written into the exchange what it was
         except TimeoutError:
@@ -52,12 +54,12 @@ class Flight:
             if exchange.end_ns is None:
                 exchange.end_ns = now_ns()
 
-    async def _send(self, transport: httpx.AsyncBaseTransport) -> None:
-        if self.outgoing.request is None:
+    async def _send(self, send: Callable[[Post], Awaitable[object]]) -> None:
+        if self.outgoing.post is None:
             self.exchange.failure = Outcome.CLIENT_FAULT
             self.exchange.failure_detail = self.outgoing.fault
             return
         if self._cut_as is not None:
             raise TimeoutError
         async with asyncio.timeout(None) as self._scope:
-            await transport.handle_async_request(self.outgoing.request)
+            await send(self.outgoing.post)

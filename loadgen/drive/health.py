@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+import httpx
 import psutil
 
 from loadgen.clock import now_ns
+from loadgen.drive.kernel.clock_offset import ClockStep, WallOffset
 from loadgen.drive.segment_run import SegmentRun
 from loadgen.drive.types import LoopHealth, Sink
 
@@ -20,12 +22,25 @@ _REPORT_NS = 1_000_000_000
 _GC_THRESHOLDS = (50_000, 20, 100)
 
 
-async def watch_loop(run: SegmentRun, worker: int, sink: Sink, fault: Callable[[Exception], None]) -> None:
+def steps_of(transport: httpx.AsyncBaseTransport) -> Sequence[ClockStep] | None:
+    """The list into which a transport writes the steps of the wall clock that it sees; None: it does not look."""
+    offset = getattr(transport, "offset", None)
+    return offset.steps if isinstance(offset, WallOffset) else None
+
+
+async def watch_loop(
+    run: SegmentRun,
+    worker: int,
+    sink: Sink,
+    fault: Callable[[Exception], None],
+    steps: Sequence[ClockStep] | None = None,
+) -> None:
     """Sample the event loop's lag every 10 ms, report each second, until cancelled; the rest is reported then.
 
-    Lag is how much later than asked a sleep ended; the timers' own grain of 1 ms is in it.
+    Lag is how much later than asked a sleep ended; the timers' own grain of 1 ms is in it. `steps`: of the wall
+    clock, growing.
     """
-    meter = _Meter(run, worker)
+    meter = _Meter(run, worker, steps)
     try:
         while True:
             asked_ns = now_ns()
@@ -46,13 +61,15 @@ def _report(meter: _Meter, sink: Sink, fault: Callable[[Exception], None]) -> No
 
 
 class _Meter:
-    def __init__(self, run: SegmentRun, worker: int) -> None:
+    def __init__(self, run: SegmentRun, worker: int, steps: Sequence[ClockStep] | None) -> None:
         self._run = run
         self._worker = worker
         self._process = psutil.Process()
         self._cpu_s = time.process_time()
         self.since_ns = now_ns()
         self.lags_ns: list[int] = []
+        self._steps = steps
+        self._steps_told = 0
 
     def read(self) -> LoopHealth:
         """The state since the last reading."""
@@ -66,11 +83,18 @@ class _Meter:
             in_flight=len(self._run.flights),
             send_lag_max_s=self._run.send_lag_max_ns / 1e9,
             rss_bytes=self._process.memory_info().rss,
+            clock_step_s=self._clock_step_s(),
         )
         self._run.send_lag_max_ns = 0
         self._cpu_s, self.since_ns = cpu_s, at_ns
         self.lags_ns.clear()
         return health
+
+    def _clock_step_s(self) -> float | None:
+        if self._steps is None:
+            return None
+        new, self._steps_told = self._steps[self._steps_told :], len(self._steps)
+        return max((abs(step.delta_ns) for step in new), default=0) / 1e9
 
 
 _quiet = 0

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from loadgen.drive.reading import Reading, StreamReader, read_whole, stray_error
 from loadgen.drive.sse import MAX_EVENT_BYTES
-from loadgen.drive.types import Attempt, Exchange, Ledger, Outcome
+from loadgen.drive.types import Attempt, Exchange, Outcome
 from loadgen.plan import Case
 from loadgen.redact import printable
 from server_adapters.base import Adapter, Sampling, ServerError
@@ -81,7 +81,7 @@ class ExchangeReader:
         self._redact = redact
         self._keep_text = keep_text
         self._max_event_bytes = max_event_bytes
-        self._reading = Reading()
+        self._reading: Reading | None = None
         self._bug: Exception | None = None
 
     def steps(self) -> Iterator[None]:
@@ -94,7 +94,8 @@ class ExchangeReader:
         """Call when `steps` has ended."""
         if self._bug is None:
             try:
-                return self._attempt(self._reading, judge(self._exchange, self._sent, self._reading, self._adapter))
+                reading = self._reading or Reading()
+                return self._attempt(reading, judge(self._exchange, self._sent, reading, self._adapter))
             except Exception as bug:
                 self._bug = bug
         fault = Verdict(
@@ -116,7 +117,7 @@ class ExchangeReader:
     def _attempt(self, reading: Reading, verdict: Verdict) -> Attempt:
         exchange, sent = self._exchange, self._sent
         output_len, source = _output_len(reading, verdict.outcome)
-        told = sum(reading.ledger.tokens) if reading.counted else None
+        bearing, told = reading.bearing, reading.bearing.told
         ends = [ns for ns in (exchange.end_ns, exchange.headers_ns, exchange.sent_ns, sent.due_ns) if ns is not None]
         return Attempt(
             seq=sent.seq,
@@ -140,11 +141,11 @@ class ExchangeReader:
             error_class=self._message(verdict.error_class, CLASS_CHARS),
             error_status=verdict.status,
             error_message=self._message(verdict.message, MESSAGE_CHARS),
-            ledger=reading.ledger if sent.stream else Ledger(),
-            first_token_ns=reading.first_token_ns,
-            first_answer_ns=reading.first_answer_ns,
-            last_token_ns=reading.last_token_ns,
-            first_tokens=reading.first_tokens,
+            ledger=bearing.ledger,
+            first_token_ns=bearing.first_token_ns,
+            first_answer_ns=bearing.first_answer_ns,
+            last_token_ns=bearing.last_token_ns,
+            first_tokens=bearing.first_tokens,
             input_len=reading.prompt_tokens,
             input_len_source=None if reading.prompt_tokens is None else "usage",
             cached_tokens=reading.cached_tokens,
@@ -157,7 +158,9 @@ class ExchangeReader:
             spec=reading.spec,
             timings=reading.timings,
             timestamp_source=exchange.timestamp_source,
+            missing_stamps=exchange.missing_stamps,
             wait_ns=sent.wait_ns,
+            connect_wait_ns=exchange.connect_wait_ns,
             text=reading.text if self._keep_text else None,
             prompt=sent.prompt if self._keep_text else None,
             warnings=tuple(reading.warnings),
@@ -202,7 +205,7 @@ def _judge_end(exchange: Exchange, sent: Sent, reading: Reading) -> Verdict:
         reading.warn("cut_after_end")
     if sent.stream and reading.terminal is None:
         return Verdict(Outcome.TRUNCATED, "no_terminal", exchange.status, "the stream ended without a terminal marker")
-    produced = len(reading.ledger) > 0 if sent.stream else reading.has_output or bool(reading.usage)
+    produced = len(reading.bearing.ledger) > 0 if sent.stream else reading.has_output or bool(reading.usage)
     if reading.terminal == "finish_reason" and sent.stream:
         reading.warn("no_done")
     if reading.finish_reason is None:
@@ -258,8 +261,9 @@ def _output_len(reading: Reading, outcome: Outcome) -> tuple[int | None, str | N
     if outcome in (Outcome.OK, Outcome.NO_OUTPUT):
         if reading.usage is not None:
             return reading.usage, "usage"
-        return (reading.id_tokens, "token_ids") if reading.by_ids else (None, None)
-    seen = max(reading.usage or 0, reading.id_tokens)
+        ids = reading.bearing.id_tokens
+        return (ids, "token_ids") if ids else (None, None)
+    seen = max(reading.usage or 0, reading.bearing.id_tokens)
     return (seen, "partial") if seen else (None, None)
 
 
@@ -268,9 +272,9 @@ def _absent(reading: Reading, sent: Sent, output_len: int | None) -> dict[str, s
     absent: dict[str, str] = {}
     if not sent.stream:
         absent["first_token_ns"] = "not streamed: there is no time to first token"
-    elif reading.first_token_ns is None:
+    elif reading.bearing.first_token_ns is None:
         absent["first_token_ns"] = "no chunk bore a token"
-    elif reading.first_tokens is None:
+    elif reading.bearing.first_tokens is None:
         absent["first_tokens"] = "the server's chunks carry no token counts"
     if output_len is None:
         absent["output_len"] = "the server told no token count"

@@ -2,41 +2,41 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import orjson
 
-from loadgen.drive.sse import MAX_EVENT_BYTES, Event, Framer, is_done
-from loadgen.drive.types import UNKNOWN_TOKENS, Exchange, Ledger
-from server_adapters.base import Adapter, Chunk, ServerError, ServerTimings, SpecStats
+from loadgen.drive.rows import Bearing, Ints, Rows
+from loadgen.drive.sse import MAX_EVENT_BYTES, Event, Framer, is_done, plain_payloads
+from loadgen.drive.types import Exchange
+from server_adapters.base import Adapter, Chunk, ChunkRun, ServerError, ServerTimings, SpecStats
 
-#: bytes and events worked on between two chances for the event loop to run
-_SLICE_BYTES = 64 * 1024
-_SLICE_EVENTS = 32
+ParseRun = Callable[[Sequence[bytes]], ChunkRun]
+
+#: what is worked on between two chances for the event loop to run: about half a millisecond
+_BLOCK_BYTES = 128 * 1024
+_RUN_PAYLOADS = 400
+#: an event read by itself takes as long as this many payloads of a run
+_EVENT_WORK = 16
+#: payloads that are not plain, beyond half of all, after which runs are not tried any more
+_ODD_PAYLOADS = 32
 
 
 @dataclass(slots=True)
 class Reading:
-    """What one answer said. Counts are the server's; `usage` is its last cumulative completion count."""
+    """What one answer said. Counts are the server's; `usage` is its last cumulative completion count, `bad` the first
+    payload that cannot be read: "code: message". `bearing` is there when all has been read."""
 
-    ledger: Ledger = field(default_factory=Ledger)
-    counted: bool = False  # the ledger's token counts are known
-    by_ids: bool = False
-    first_token_ns: int | None = None
-    first_answer_ns: int | None = None
-    last_token_ns: int | None = None
-    first_tokens: int | None = None
+    bearing: Bearing = field(default_factory=Bearing)
     usage: int | None = None
-    id_tokens: int = 0
     prompt_tokens: int | None = None
     cached_tokens: int | None = None
     reasoning_tokens: int | None = None
     finish_reason: str | None = None
     done: bool = False
     error: ServerError | None = None
-    bad: str | None = None  # the first payload that cannot be read: "code: message"
+    bad: str | None = None
     spec: SpecStats | None = None
     timings: ServerTimings | None = None
     has_output: bool = False
@@ -60,11 +60,28 @@ class Reading:
             if value is not None:
                 setattr(self, name, value)
         if chunk.completion_tokens is not None:
-            if self.usage is not None and chunk.completion_tokens < self.usage:
-                self.warn("usage_fell")
-            self.usage = chunk.completion_tokens
+            self._count(chunk.completion_tokens)
         if keep_text:
             self.text += chunk.answer
+
+    def take_run(self, run: ChunkRun) -> None:
+        """What `take` of each of its chunks would: the texts are not kept."""
+        self.has_output = self.has_output or 1 in run.outputs
+        if run.prompt_tokens is not None:
+            self.prompt_tokens = run.prompt_tokens
+        if run.finish_reason is not None:
+            self.finish_reason = run.finish_reason
+        counts = [count for count in run.completion_tokens if count >= 0]
+        if counts:
+            self._count(counts[0])
+            if counts != sorted(counts):
+                self.warn("usage_fell")
+            self.usage = counts[-1]
+
+    def _count(self, tokens: int) -> None:
+        if self.usage is not None and tokens < self.usage:
+            self.warn("usage_fell")
+        self.usage = tokens
 
     def warn(self, code: str) -> None:
         if code not in self.warnings:
@@ -76,20 +93,12 @@ _LAST_WINS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """A payload with choices, kept until it is known how this stream tells its counts."""
-
-    arrival_ns: int
-    size: int
-    ids: int
-    cumulative: int | None
-    has_output: bool
-    is_answer: bool
-
-
 class StreamReader:
-    """Reads the body of a streamed answer. `steps` does it in pieces; `reading` is whole when it has ended."""
+    """Reads the body of a streamed answer. `steps` does it in pieces; `reading` is whole when it has ended.
+
+    Plain blocks (`plain_payloads`) of a server whose adapter has `parse_run` are read many payloads at a time; all
+    else, and every payload that a run leaves, event by event. Both give the same reading.
+    """
 
     def __init__(
         self, exchange: Exchange, adapter: Adapter, keep_text: bool = False, max_event_bytes: int = MAX_EVENT_BYTES
@@ -98,16 +107,24 @@ class StreamReader:
         self._exchange = exchange
         self._adapter = adapter
         self._keep_text = keep_text
+        self._framer = Framer(max_event_bytes)
         self._max_event_bytes = max_event_bytes
-        self._rows: list[_Row] = []
+        self._rows = Rows()
+        self._work = 0
+        self._odd = 0
+        self._parse_run: ParseRun | None = None if keep_text else getattr(adapter, "parse_run", None)
 
     def steps(self) -> Iterator[None]:
-        reading, framer = self.reading, Framer(self._max_event_bytes)
-        body = memoryview(self._exchange.body)
-        for at in range(0, len(body), _SLICE_BYTES):
-            for event in framer.feed(body[at : at + _SLICE_BYTES]):
+        reading, framer = self.reading, self._framer
+        for at, block in _blocks(self._exchange.body):
+            if (plain := self._plain(block)) is not None:
+                payloads, ends = plain
+                yield from self._runs(payloads, ends + at)
+                framer.skip(len(block))
+                continue
+            for event in framer.feed(block):
                 self._event(event)
-                if reading.events % _SLICE_EVENTS == 0:
+                if self._has_worked(_EVENT_WORK):
                     yield
         if last := framer.close():
             reading.warn("no_final_newline")
@@ -115,8 +132,49 @@ class StreamReader:
         if framer.overflow and reading.bad is None:
             reading.bad = f"event_too_large: an event of more than {self._max_event_bytes} bytes"
         reading.comments = framer.comments
-        yield
-        self._fill_ledger()
+        if self._has_worked(len(self._rows.ends) // _EVENT_WORK):
+            yield
+        reading.bearing = self._rows.bearing(self._exchange)
+
+    def _plain(self, block: bytes) -> tuple[list[bytes], Ints] | None:
+        if self._parse_run is None or not self._framer.idle or len(block) > self._max_event_bytes:
+            return None
+        return plain_payloads(block)
+
+    def _runs(self, payloads: list[bytes], ends: Ints) -> Iterator[None]:
+        """The payloads of a plain block; their events end at `ends`."""
+        at = 0
+        while at < len(payloads):
+            taken = self._run(payloads[at : at + _RUN_PAYLOADS], ends[at : at + _RUN_PAYLOADS])
+            at += taken
+            if taken < _RUN_PAYLOADS and at < len(payloads):
+                self._odd += 1
+                self._event(Event(payloads[at], int(ends[at])))
+                at += 1
+                taken += _EVENT_WORK
+            if self._has_worked(taken):
+                yield
+
+    def _run(self, payloads: list[bytes], ends: Ints) -> int:
+        """How many of the payloads could be read as one run. Where most are not plain it is not tried for long."""
+        reading = self.reading
+        if self._parse_run is None or self._odd > _ODD_PAYLOADS + reading.events // 2 or payloads[0][:1] != b"{":
+            return 0
+        run = self._parse_run(payloads)
+        taken = len(run)
+        if taken:
+            reading.events += taken
+            reading.take_run(run)
+            self._rows.add_run(run, ends[:taken], map(len, payloads[:taken]))
+        return taken
+
+    def _has_worked(self, work: int) -> bool:
+        """Whether it is time to let the event loop run."""
+        self._work += work
+        if self._work < _RUN_PAYLOADS:
+            return False
+        self._work = 0
+        return True
 
     def _event(self, event: Event) -> None:
         reading = self.reading
@@ -131,16 +189,7 @@ class StreamReader:
             return
         reading.take(chunk, self._keep_text)
         if chunk.has_choices:
-            self._rows.append(
-                _Row(
-                    self._arrival(event.end),
-                    len(event.data),
-                    len(chunk.token_ids or ()),
-                    chunk.completion_tokens,
-                    chunk.has_output,
-                    bool(chunk.answer or chunk.tool),
-                )
-            )
+            self._rows.add(chunk, event.end, len(event.data))
 
     def _parse(self, event: Event) -> Chunk | None:
         try:
@@ -155,49 +204,19 @@ class StreamReader:
             return Chunk(error=ServerError(None, "error_event", event.data.decode("utf-8", "replace")))
         return chunk
 
-    def _arrival(self, end: int) -> int:
-        return self._exchange.piece_ns[bisect_left(self._exchange.piece_end, end)]
 
-    def _fill_ledger(self) -> None:
-        rows, reading = self._rows, self.reading
-        reading.id_tokens = sum(row.ids for row in rows)
-        reading.by_ids = reading.id_tokens > 0
-        continuous = _counts_rise(rows)
-        reading.counted = reading.by_ids or continuous
-        told = 0
-        for row in rows:
-            if reading.counted:
-                # ids may be hidden while usage rises (reasoning), and usage may lag behind ids: both tell of tokens
-                risen = (row.cumulative or 0) - told if continuous else 0
-                tokens = max(risen, row.ids, 0)
-                told += tokens
-            else:
-                tokens = UNKNOWN_TOKENS if row.has_output else 0
-            if tokens:
-                self._bear(row, tokens)
+def _blocks(body: bytearray) -> Iterator[tuple[int, bytes]]:
+    """The body in blocks that end with an event where they can, each with the number of its first byte.
 
-    def _bear(self, row: _Row, tokens: int) -> None:
-        reading, ledger = self.reading, self.reading.ledger
-        number = 0
-        if len(ledger):
-            number = ledger.arrival_no[-1] + (ledger.arrival_ns[-1] != row.arrival_ns)
-        else:
-            reading.first_token_ns = row.arrival_ns
-            reading.first_tokens = tokens if reading.counted else None
-        ledger.arrival_ns.append(row.arrival_ns)
-        ledger.tokens.append(tokens)
-        ledger.size.append(row.size)
-        ledger.arrival_no.append(number)
-        reading.last_token_ns = row.arrival_ns
-        if row.is_answer and reading.first_answer_ns is None:
-            reading.first_answer_ns = row.arrival_ns
-
-
-def _counts_rise(rows: list[_Row]) -> bool:
-    """Continuous usage: the first chunk with output brought the count with it (or, where none
-    has output, the first chunk)."""
-    first = next((row for row in rows if row.has_output), rows[0] if rows else None)
-    return first is not None and first.cumulative is not None
+    Nothing of the body is held between two of them.
+    """
+    at = 0
+    while at < len(body):
+        end = body.rfind(b"\n\n", at, at + _BLOCK_BYTES) + 2
+        if end < 2:
+            end = at + _BLOCK_BYTES
+        yield at, bytes(memoryview(body)[at:end])
+        at = end
 
 
 def read_whole(exchange: Exchange, adapter: Adapter, keep_text: bool) -> Reading:

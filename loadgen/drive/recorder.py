@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 
+from loadgen.clock import now_ns
 from loadgen.control import Live, Sample
 from loadgen.drive.cap import Budget
 from loadgen.drive.flight import Flight
@@ -16,6 +17,8 @@ from loadgen.drive.types import Attempt, Outcome, Sink
 from server_adapters.base import Adapter
 
 RECENT = 50
+#: how long reading may hold the loop
+TURN_NS = 500_000
 
 _SERVER_FAILURES = frozenset(
     {
@@ -118,6 +121,7 @@ class Recorder:
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
+        self._turn_ns = 0
 
     def add(self, flight: Flight) -> None:
         self._ended.append(flight)
@@ -128,6 +132,7 @@ class Recorder:
         """Runs beside the segment until cancelled."""
         while True:
             await self._wake.wait()
+            self._turn_ns = now_ns()
             while self._ended:
                 try:
                     await self._record(self._ended.popleft())
@@ -143,8 +148,15 @@ class Recorder:
     async def _record(self, flight: Flight) -> None:
         reader = ExchangeReader(flight.exchange, flight.sent, self._adapter, self._redact, self._keep_text)
         for _ in reader.steps():
-            await asyncio.sleep(0)
+            await self._pause()
         attempt = reader.attempt()
+        flight.exchange.body.clear()
         self._tally.note_ended(attempt)
         self._sink.attempt(attempt)
-        await asyncio.sleep(0)
+        await self._pause()
+
+    async def _pause(self) -> None:
+        """A turn for others, where they have waited long enough for it to be worth a pass of the loop."""
+        if now_ns() - self._turn_ns > TURN_NS:
+            await asyncio.sleep(0)
+            self._turn_ns = now_ns()

@@ -12,13 +12,18 @@ from dataclasses import dataclass, replace
 import httpx
 import orjson
 
+from loadgen.clock import now_ns
 from loadgen.drive.asking import Asking
+from loadgen.drive.post import REQUEST_ID, Destination, Post, destination
 from loadgen.drive.types import Exchange
 from loadgen.plan import Case, Rendered, Segment
 from server_adapters.base import Adapter, Ask, Capabilities, Endpoint, Prompt, Sampling, Target
 
-#: requests made ahead of their time: enough for a burst, small in memory
+#: requests made ahead of their time while the load runs: enough for a burst, small in memory
 PREPARED_AHEAD = 64
+FILL_AT_ONCE = 4
+#: and before it begins: at most so many, of so many bytes together, made in so long
+FIRST_MOST, FIRST_BYTES, FIRST_NS = 20_000, 32 * 2**20, 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +50,7 @@ class Outgoing:
     sampling: Sampling
     prompt: str | None
     exchange: Exchange
-    request: httpx.Request | None
+    post: Post | None
     fault: str | None = None
 
 
@@ -70,21 +75,24 @@ class RequestBuilder:
         self._segment = segment
         self._render = render
         self._nonce = nonce or secrets.token_hex(8)
+        self._replicas = tuple(replica_of(target) for target in self._targets)
+        self._destinations: dict[tuple[object, ...], Destination] = {}
 
     def build(self, case: Case) -> Outgoing:
         """Never raises: a request that cannot be built carries its fault."""
-        target = self._targets[case.index % len(self._targets)]
+        number = case.index % len(self._targets)
+        replica = self._replicas[number]
         request_id = f"{self._segment.number}-{case.index}-{secrets.token_hex(8)}"
         sampling = replace(self._asking.sampling[case.task_index], seed=case.sampling_seed)
         exchange = Exchange()
         try:
             ask = self._ask(case, sampling, request_id)
-            request = self._request(target, ask, exchange)
+            post = self._post(number, ask, exchange)
         except Exception as bug:
             fault = f"{type(bug).__name__}: {bug}"
-            return Outgoing(case, request_id, replica_of(target), sampling, None, exchange, None, fault)
+            return Outgoing(case, request_id, replica, sampling, None, exchange, None, fault)
         prompt = _as_text(ask.prompt) if self._asking.keep_text else None
-        return Outgoing(case, request_id, replica_of(target), sampling, prompt, exchange, request)
+        return Outgoing(case, request_id, replica, sampling, prompt, exchange, post)
 
     def _ask(self, case: Case, sampling: Sampling, request_id: str) -> Ask:
         rendered, capabilities = self._render(case), self._arm.capabilities
@@ -108,20 +116,16 @@ class RequestBuilder:
     def _salt(self, case: Case) -> str:
         return self._nonce if self._asking.shared_prefix else f"{self._nonce}-{case.index}"
 
-    def _request(self, target: Target, ask: Ask, exchange: Exchange) -> httpx.Request:
+    def _post(self, number: int, ask: Ask, exchange: Exchange) -> Post:
         wire = self._arm.adapter.build(ask, self._arm.capabilities)
-        headers = httpx.Headers(
-            {"accept-encoding": "identity", "user-agent": "specload", "x-request-id": ask.request_id}
-        )
-        headers.update(wire.headers)
-        headers.update({name: value.get_secret_value() for name, value in target.headers.items()})
-        return httpx.Request(
-            "POST",
-            target.url.rstrip("/") + wire.path,
-            headers=headers,
-            content=wire.body,
-            extensions={"exchange": exchange},
-        )
+        alike = tuple((k, v) for k, v in wire.headers.items() if k.lower() != REQUEST_ID)
+        key = (number, wire.path, alike)
+        to = self._destinations.get(key)
+        if to is None:
+            target = self._targets[number]
+            own = [(name, value.get_secret_value()) for name, value in target.headers.items()]
+            to = self._destinations[key] = destination(target.url, wire.path, alike, own)
+        return Post(to, ask.request_id, wire.body, exchange)
 
 
 class Prepared:
@@ -156,15 +160,30 @@ class Prepared:
             raise LookupError("the segment has no case left")
         return case
 
+    async def make_ready(self) -> None:
+        """Before the segment: as many as its time may need at once, so that the load begins with requests made."""
+        begun_ns = now_ns()
+        size = 0
+        while len(self._ready) < FIRST_MOST and size < FIRST_BYTES and now_ns() - begun_ns < FIRST_NS:
+            case = next(self._cases, None)
+            if case is None:
+                return
+            outgoing = self._builder.build(case)
+            size += len(outgoing.post.body) if outgoing.post else 0
+            self._ready.append(outgoing)
+            if len(self._ready) % PREPARED_AHEAD == 0:
+                await asyncio.sleep(0)
+
     async def fill(self) -> None:
-        """Runs beside the segment; ends with its cases. One request at a time, other tasks in between."""
+        """Runs beside the segment; ends with its cases. A few requests at a time, other tasks in between."""
         while True:
             await self._wanted.wait()
             while len(self._ready) < self._ahead:
-                case = next(self._cases, None)
-                if case is None:
-                    return
-                self._ready.append(self._builder.build(case))
+                for _ in range(FILL_AT_ONCE):
+                    case = next(self._cases, None)
+                    if case is None:
+                        return
+                    self._ready.append(self._builder.build(case))
                 await asyncio.sleep(0)
             self._wanted.clear()
 

@@ -13,6 +13,7 @@ from loadgen.clock import now_ns
 from loadgen.drive.cap import RateCap
 from loadgen.drive.flight import Flight
 from loadgen.drive.ledger import Sent
+from loadgen.drive.post import sender
 from loadgen.drive.recorder import Tally
 from loadgen.drive.request import Outgoing, Prepared
 from loadgen.drive.types import Accounting, Outcome, SegmentResult
@@ -52,7 +53,7 @@ class SegmentRun:
         self.send_lag_max_ns = 0
         self._arm = arm
         self._worker = worker
-        self._transport = transport
+        self._send = sender(transport)
         self._cap = cap
         self._tally = tally
         self._on_end = on_end
@@ -133,7 +134,7 @@ class SegmentRun:
 
     async def fly(self, flight: Flight) -> None:
         try:
-            await flight.fly(self._transport)
+            await flight.fly(self._send)
         finally:
             del self.flights[flight]
             self._note_lag(flight)

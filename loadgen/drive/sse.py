@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import orjson
+from numpy.typing import NDArray
 
 #: an event may carry a long echo or many logprobs; beyond this the stream is malformed (A19)
 MAX_EVENT_BYTES = 8 * 2**20
@@ -56,6 +58,16 @@ class Framer:
         if self._at_start and not self._skip_bom():
             return []
         return self._lines()
+
+    @property
+    def idle(self) -> bool:
+        """Between two events, with nothing pending: what comes next is framed as if it were the beginning."""
+        return not (self._tail or self._data or self._after_cr or self.overflow or self._name is not None)
+
+    def skip(self, size: int) -> None:
+        """Count bytes that were framed otherwise: whole events, given while `idle`."""
+        self._offset += size
+        self._at_start = False
 
     def close(self) -> Event | None:
         """End of body. An event whose blank line never came counts only if its data is whole:
@@ -150,6 +162,19 @@ def frame(body: bytes | bytearray | memoryview, max_event_bytes: int = MAX_EVENT
     if last := framer.close():
         events.append(last)
     return events
+
+
+def plain_payloads(block: bytes) -> tuple[list[bytes], NDArray[np.int64]] | None:
+    """Data and end (as of `Event`, in bytes of the block) of every event of a block that is nothing but `data: …`
+    lines with a blank line after each, LF only.
+
+    None for any other block. The number of line ends proves the shape: two for each payload, so none inside one.
+    """
+    if not (block.startswith(b"data: ") and block.endswith(b"\n\n")) or _CR in block:
+        return None
+    payloads = block[6:-2].split(b"\n\ndata: ")
+    line_ends = (np.frombuffer(block, dtype=np.uint8) == _LF).nonzero()[0]
+    return (payloads, line_ends[1::2] + 1) if len(line_ends) == 2 * len(payloads) else None
 
 
 def is_done(data: bytes) -> bool:

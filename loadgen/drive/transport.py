@@ -28,6 +28,10 @@ from loadgen.drive.types import Deadlines, Exchange, Outcome
 
 #: asyncio reads at most this much at once; a smaller limit would split one arrival in two
 _READ_BYTES = 256 * 1024
+#: of h2.events: what httpcore gives as the reason where the server ended a stream or the connection early
+_H2_CUTS = frozenset({"StreamReset", "ConnectionTerminated"})
+#: httpcore's words where another request's task saw the connection end
+_H2_GONE = "Server disconnected"
 _LOCAL_ERRORS = frozenset({errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL, errno.ENOBUFS, errno.ENOMEM})
 
 
@@ -50,12 +54,20 @@ class BodyTooLarge(Exception):
 class _Wire:
     """What the sockets tell about the request that runs in this task."""
 
-    __slots__ = ("eof", "exchange", "read_ns")
+    __slots__ = ("eof", "exchange", "read_ns", "sending")
 
     def __init__(self, exchange: Exchange) -> None:
         self.exchange = exchange
         self.read_ns = 0
         self.eof = False
+        self.sending = True
+
+    async def trace(self, event: str, _info: object) -> None:
+        """httpcore's. HTTP/2 writes of its own after the request; another request's task may have written for us."""
+        if event == "http2.send_request_body.complete":
+            self.sending = False
+            if self.exchange.sent_ns is None:
+                self.exchange.sent_ns = now_ns()
 
 
 _WIRE: ContextVar[_Wire] = ContextVar("wire")
@@ -77,7 +89,9 @@ class _Stream(httpcore.AsyncNetworkStream):
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109
         if buffer:
-            _WIRE.get().exchange.sent_ns = now_ns()
+            wire = _WIRE.get()
+            if wire.sending:
+                wire.exchange.sent_ns = now_ns()
             await self._inner.write(buffer, timeout)
 
     async def start_tls(
@@ -86,7 +100,8 @@ class _Stream(httpcore.AsyncNetworkStream):
         server_hostname: str | None = None,
         timeout: float | None = None,  # noqa: ASYNC109
     ) -> httpcore.AsyncNetworkStream:
-        """Connect and TLS share one deadline."""
+        """Connect and TLS share one deadline. What was written before them was a proxy's CONNECT, not the request."""
+        _WIRE.get().exchange.sent_ns = None
         if timeout is not None:
             timeout = max(0.001, timeout - (now_ns() - self._begun_ns) / 1e9)
         inner = await self._inner.start_tls(ssl_context, server_hostname, timeout)
@@ -134,10 +149,22 @@ class PlainTransport(httpx.AsyncBaseTransport):
     No proxy from the environment, no retries, no redirects, no decompression. Raises
     `httpx.TransportError` when the exchange did not run to its end; the exchange says why. A
     cancelled request closes its connection, which is never used again.
+
+    `http2`: an answer in HTTP/1.1 is then malformed. Its requests share one connection to a server, which one of them
+    reads for all: a piece is then what was handed to the request, stamped when it was, and no connection is limited
+    but by the server's number of streams: what waits for one is late, and `sent_ns` says so.
     """
 
-    def __init__(self, deadlines: Deadlines, limits: WireLimits, ssl_context: ssl.SSLContext) -> None:
+    def __init__(
+        self,
+        deadlines: Deadlines,
+        limits: WireLimits,
+        ssl_context: ssl.SSLContext,
+        proxy: httpcore.Proxy | None = None,
+        http2: bool = False,
+    ) -> None:
         self._limits = limits
+        self._http2 = http2
         self._total_s = _seconds(deadlines.total_ns)
         idle_s = _seconds(deadlines.byte_idle_ns)
         self._timeout = {
@@ -149,8 +176,9 @@ class PlainTransport(httpx.AsyncBaseTransport):
             max_keepalive_connections=None,
             keepalive_expiry=limits.keepalive_s,
             http1=True,
-            http2=False,
+            http2=http2,
             retries=0,
+            proxy=proxy,
             network_backend=_Backend(),
         )
 
@@ -168,6 +196,8 @@ class PlainTransport(httpx.AsyncBaseTransport):
                 await self._run(request, wire)
         except Exception as failure:
             exchange.failure, exchange.failure_detail = classify(failure, wire.eof)
+            if isinstance(failure, httpcore.ProxyError):
+                exchange.sent_ns = None
             raise httpx.TransportError(exchange.failure_detail, request=request) from failure
         finally:
             exchange.end_ns = now_ns()
@@ -176,21 +206,27 @@ class PlainTransport(httpx.AsyncBaseTransport):
 
     async def _run(self, request: httpx.Request, wire: _Wire) -> None:
         exchange, url = wire.exchange, request.url
+        extensions: dict[str, Any] = {"timeout": self._timeout}
+        if self._http2:
+            extensions["trace"] = wire.trace
         response = await self._pool.handle_async_request(
             httpcore.Request(
                 method=request.method.encode("ascii"),
                 url=httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path),
                 headers=request.headers.raw,
                 content=request.stream,
-                extensions={"timeout": self._timeout},
+                extensions=extensions,
             )
         )
-        exchange.headers_ns = wire.read_ns
+        if self._http2 and (spoken := response.extensions["http_version"]) != b"HTTP/2":
+            await response.aclose()
+            raise httpcore.RemoteProtocolError(f"HTTP/2 was asked for, and the server speaks {spoken.decode()}")
+        exchange.headers_ns = now_ns() if self._http2 else wire.read_ns
         exchange.status = response.status
         exchange.headers = joined_headers(response.headers)
         try:
             async for data in response.aiter_stream():
-                _append(exchange, data, wire.read_ns)
+                _append(exchange, data, now_ns() if self._http2 else wire.read_ns)
                 if len(exchange.body) > self._limits.max_body_bytes:
                     raise BodyTooLarge(f"more than {self._limits.max_body_bytes} bytes")
             exchange.complete = True
@@ -202,10 +238,14 @@ class PlainTransport(httpx.AsyncBaseTransport):
 
 
 def make_transport(
-    deadlines: Deadlines, limits: WireLimits | None = None, ssl_context: ssl.SSLContext | None = None
+    deadlines: Deadlines,
+    limits: WireLimits | None = None,
+    ssl_context: ssl.SSLContext | None = None,
+    proxy: httpcore.Proxy | None = None,
+    http2: bool = False,
 ) -> PlainTransport:
     """A transport for one segment: a fresh one each time, so that no pool state outlives it (E5)."""
-    return PlainTransport(deadlines, limits or WireLimits(), ssl_context or default_ssl_context())
+    return PlainTransport(deadlines, limits or WireLimits(), ssl_context or default_ssl_context(), proxy, http2)
 
 
 @functools.cache
@@ -260,8 +300,12 @@ def _classify(failure: Exception, eof: bool) -> tuple[Outcome, str]:
             return Outcome.TIMEOUT, "byte_idle"
         case httpcore.ConnectError():
             return Outcome.REFUSED, _connect_code(causes)
+        case httpcore.ProxyError():
+            return Outcome.REFUSED, "proxy"
         case httpcore.RemoteProtocolError():
-            return (Outcome.TRUNCATED, "closed") if eof else (Outcome.MALFORMED, "http")
+            if type(failure.args[0] if failure.args else None).__name__ in _H2_CUTS:
+                return Outcome.TRUNCATED, "reset"
+            return (Outcome.TRUNCATED, "closed") if eof or _H2_GONE in str(failure) else (Outcome.MALFORMED, "http")
         case httpcore.NetworkError():
             return Outcome.TRUNCATED, "reset"
         case BodyTooLarge():

@@ -65,8 +65,8 @@ class Exchange:
     failure_detail: str | None = None
     #: "kernel": every read has the kernel's stamp; "kernel_partial": some have none; "user": none has
     timestamp_source: str = "user"
-    #: reads stamped in user space although the kernel's stamp was asked for
-    missing_stamps: int = 0
+    #: reads stamped in user space although the kernel's stamp was asked for; None = it was not asked for
+    missing_stamps: int | None = None
     #: waited for its turn to connect, not part of `connect_ns`; None = reused a connection
     connect_wait_ns: int | None = None
 
@@ -155,7 +155,9 @@ class Attempt:
     spec: SpecStats | None = None
     timings: ServerTimings | None = None
     timestamp_source: str = "user"
-    wait_ns: int = 0  # waited for the safety cap or a connection between due and sent
+    missing_stamps: int | None = None  # as in `Exchange`
+    wait_ns: int = 0  # waited for the safety cap between due and sent
+    connect_wait_ns: int | None = None  # waited for its turn to connect, before `connect_ns` began
     text: str | None = None  # only where the scenario asks for text
     prompt: str | None = None  # likewise; chat messages as JSON
     warnings: tuple[str, ...] = ()
@@ -187,6 +189,8 @@ class LoopHealth:
     in_flight: int
     send_lag_max_s: float
     rss_bytes: int
+    #: largest step of the wall clock seen meanwhile, without sign; None = nobody compared the clocks
+    clock_step_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import asyncio
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
 from typing import Any, Protocol
 
@@ -71,7 +71,8 @@ class WorkerSink(Sink, Protocol):
 class WorkerSetup:
     """All that a worker needs, of `workers` alike; is pickled. `shard` (i, n): the run drives that share of its plan.
 
-    `sinks(worker)` makes the worker's sink in its own process. `watched`: samples of what ends are told, too.
+    `sinks(worker)` makes the worker's sink in its own process. `transport` makes the wire; `transports` that of
+    arms with one of their own, by name. `watched`: samples of what ends are told, too.
     """
 
     arms: tuple[DriveArm, ...]
@@ -83,6 +84,7 @@ class WorkerSetup:
     sinks: Callable[[int], WorkerSink]
     shard: tuple[int, int] | None = None
     transport: Callable[[Deadlines], httpx.AsyncBaseTransport] = make_transport
+    transports: Mapping[str, Callable[[Deadlines], httpx.AsyncBaseTransport]] = field(default_factory=dict)
     watched: bool = False
     worker: int = 0
     workers: int = 1
@@ -241,7 +243,7 @@ class _Worker:
         s = self._setup
         return Driver(
             arm, s.plan, s.lengths, self._sink, s.limits, s.asking, s.redact,
-            worker=s.worker, tally=self._tally, transport=s.transport,
+            worker=s.worker, tally=self._tally, transport=s.transports.get(arm.name, s.transport),
         )  # fmt: skip
 
     async def run(self) -> None:
@@ -305,6 +307,7 @@ class _Worker:
         part = self._setup.part(segment, self._setup.worker)
         driver.lengths = asked.lengths
         self._share_cap(asked.rate_per_s)
+        await driver.prepare(part, asked.nonce)
         with quiet_gc():
             self._send(Poised(segment.number))
             start_ns = await self._begins[segment.number]

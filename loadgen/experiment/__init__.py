@@ -2,6 +2,7 @@
 
 from loadgen.experiment.ceiling import Ceiling, DoctorReport, save_doctor
 from loadgen.experiment.check import CheckReport, check
+from loadgen.experiment.comparing import Compared, compare_two, last_pass
 from loadgen.experiment.demo import demo_rehearsal, demo_vllm
 from loadgen.experiment.doctor import doctor
 from loadgen.experiment.doctor_table import render_doctor
@@ -15,6 +16,7 @@ from loadgen.experiment.single import Progress, RunOptions, RunResult, run_scena
 __all__ = [
     "Ceiling",
     "CheckReport",
+    "Compared",
     "DoctorReport",
     "Judged",
     "Preflight",
@@ -24,11 +26,13 @@ __all__ = [
     "RunResult",
     "ServerReport",
     "check",
+    "compare_two",
     "demo_rehearsal",
     "demo_vllm",
     "describe_server",
     "doctor",
     "judge_run",
+    "last_pass",
     "measure_lengths",
     "preflight",
     "render_doctor",

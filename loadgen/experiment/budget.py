@@ -28,13 +28,15 @@ class _Pace:
 
 
 async def measure_answer(scenario: Scenario, ready: Preflight) -> AnswerTime:
-    """Of the slowest arm, with as many requests at once as the load's peak, at most 8: one token each, then 24. Where
-    that cannot be measured, the assumption of every estimate."""
+    """Of the slowest arm that answers (on one node only one does), with as many requests at once as the load's peak, at
+    most 8: one token each, then 24. Where that cannot be measured, the assumption of every estimate."""
     at_once = min(AT_ONCE, max(round(stage.peak) for stage in scenario.load) or 1)
-    async with httpx.AsyncClient(timeout=TIMEOUT_S, trust_env=False) as client:
-        paces = [await _pace(client, arm, scenario, at_once) for arm in ready.arms.values()]
+    paces = []
+    for arm in ready.arms.values():
+        async with arm.client(TIMEOUT_S) as client:
+            paces.append(await _pace(client, arm, scenario, at_once))
     known = [pace for pace in paces if pace is not None]
-    if len(known) < len(paces) or not known:
+    if not known:
         return ASSUMED
     first, token = max(p.first_token_s for p in known), max(p.token_s for p in known)
     source = (

@@ -8,6 +8,7 @@ import resource
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from math import ceil
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -155,22 +156,33 @@ def ceiling() -> Ceiling:
     return Ceiling(report.chunks_per_s, report.requests_per_s, system, f"specload doctor of {report.measured}")
 
 
-def beyond(peak: Peak, assumption: str, found: Ceiling) -> Iterator[str]:
-    """A sentence for everything a plan asks of the client beyond what it can do (E20, C22)."""
-    for asked, limit, what in (
+def beyond(peak: Peak, assumption: str, found: Ceiling, workers: int = 1, cores: int | None = None) -> Iterator[str]:
+    """A sentence for everything a plan asks of the client beyond what it can do (E20, C22).
+
+    `workers` drive the plan. They do as much as that many times one, as far as there are `cores` (default: those
+    of this process) for them; each has its own limit of open files; local ports are the machine's.
+    """
+    cores = cores or cpu_count()
+    who = "one worker here does" if workers == 1 else f"{workers} workers here do"
+    if workers > cores:
+        who = f"{workers} workers on {cores} cores here do" if cores > 1 else f"{workers} workers on one core here do"
+    for asked, of_one, what in (
         (peak.chunks_per_s, found.chunks_per_s, "chunks/s"),
         (peak.requests_per_s, found.requests_per_s, "requests/s"),
     ):
+        limit = of_one * min(workers, cores)
         if asked > limit:
             yield (
-                f"the plan peaks at about {asked:,.0f} {what} {assumption}, and one worker here does "
+                f"the plan peaks at about {asked:,.0f} {what} {assumption}, and {who} "
                 f"{limit:,.0f} ({found.source}): beyond that the client's own lateness is measured"
             )
     files, ports = found.system.files_soft, found.system.ports
-    if peak.streams + OTHER_FILES > files:
+    needed = ceil(peak.streams / workers) + OTHER_FILES
+    if needed > files:
+        each = "this process" if workers == 1 else "each worker"
         yield (
-            f"the plan peaks at about {peak.streams:,} connections, and this process may open {files:,} files: "
-            f"raise the limit (ulimit -n {peak.streams + OTHER_FILES})"
+            f"the plan peaks at about {peak.streams:,} connections, and {each} may open {files:,} files: "
+            f"raise the limit (ulimit -n {needed})"
         )
     if ports is not None and peak.streams > ports:
         yield (

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from loadgen.analyze import Difference, differences
 from loadgen.experiment.before import refuse_beyond
 from loadgen.experiment.budget import fit_time
-from loadgen.experiment.ceiling import Ceiling, beyond, ceiling
+from loadgen.experiment.ceiling import Ceiling, beyond, ceiling, cpu_count
 from loadgen.experiment.context import check_context
+from loadgen.experiment.driving import worker_count
 from loadgen.experiment.preflight import Preflight, preflight
 from loadgen.plan import Estimate, Plan, build_plan, estimate
 from loadgen.scenario import Limits, LoadedScenario, limits_of
@@ -17,8 +18,8 @@ from loadgen.scenario import Limits, LoadedScenario, limits_of
 @dataclass(frozen=True)
 class CheckReport:
     """`ready` is None where the targets were not looked at. `estimate` rests on an assumption. `loaded`: what is
-    planned, fitted into the time budget where there is one.
-    `warnings`: what the plan asks of this client beyond its `ceiling`. `environment`: what is not alike in the arms."""
+    planned, fitted into the time budget where there is one. `workers`: processes that a run drives it with.
+    `warnings`: what the plan asks of them beyond their `ceiling`. `environment`: what is not alike in the arms."""
 
     loaded: LoadedScenario
     plan: Plan
@@ -26,14 +27,18 @@ class CheckReport:
     estimate: Estimate
     ready: Preflight | None
     notes: tuple[str, ...]
+    workers: int
     ceiling: Ceiling
     warnings: tuple[str, ...]
     environment: tuple[Difference, ...]
 
 
-async def check(loaded: LoadedScenario, *, targets: bool = True, time_budget_s: float | None = None) -> CheckReport:
+async def check(
+    loaded: LoadedScenario, *, targets: bool = True, workers: int | None = None, time_budget_s: float | None = None
+) -> CheckReport:
     """Plan without sending load. `targets` False: do not even look at the servers, nor where the run would start them.
-    `time_budget_s`: plan what fits, by the pace of a few small requests. Raises as `run_scenario`."""
+    `workers` as in `RunOptions`. `time_budget_s`: plan what fits, by the pace of a few small requests. Raises as
+    `run_scenario`."""
     limits = limits_of(loaded.scenario)
     started = [name for name, arm in loaded.scenario.arms.items() if arm.start is not None]
     ready = await preflight(loaded.scenario) if targets and not started else None
@@ -47,7 +52,8 @@ async def check(loaded: LoadedScenario, *, targets: bool = True, time_budget_s: 
     refuse_beyond(plan, limits)
     notes = (*notes, *(check_context(plan, ready) if ready else ()), *plan.design.marks)
     guess, able = estimate(plan), ceiling()
-    warnings = tuple(beyond(guess.peak, guess.assumption, able))
     arms = {name: arm.facts for name, arm in ready.arms.items()} if ready else {}
     unlike = tuple(differences(arms, loaded.scenario.model_dump(mode="json")))
-    return CheckReport(loaded, plan, limits, guess, ready, notes, able, warnings, unlike)
+    workers = workers or worker_count(plan, cpu_count())
+    warnings = tuple(beyond(guess.peak, guess.assumption, able, workers))
+    return CheckReport(loaded, plan, limits, guess, ready, notes, workers, able, warnings, unlike)

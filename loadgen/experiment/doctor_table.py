@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from loadgen.experiment.ceiling import DoctorReport, Step
+from loadgen.experiment.driving import most_workers
 from loadgen.report import count, percent, seconds
 
 
@@ -26,7 +27,10 @@ def render_doctor(report: DoctorReport, console: Console) -> None:
     for step in report.steps:
         steps.add_row(*_step(step))
     console.print(steps)
-    console.print(Text(f"Ceiling: {_ceiling(report)}. What ended the climb: {report.limited_by}."))
+    console.print(Text(f"Ceiling of one worker: {_ceiling(report, 1)}. What ended the climb: {report.limited_by}."))
+    most = most_workers(report.cpus)
+    shared = f"at most {most} workers: {_ceiling(report, most)}" if most > 1 else "one worker"
+    console.print(Text(f"On {count(report.cpus)} cores a run uses {shared}, unless told otherwise with --workers."))
 
 
 def _table(title: str, columns: tuple[str, ...]) -> Table:
@@ -36,9 +40,9 @@ def _table(title: str, columns: tuple[str, ...]) -> Table:
     return table
 
 
-def _ceiling(report: DoctorReport) -> str:
-    chunks = "no step held" if report.chunks_per_s is None else f"{count(report.chunks_per_s)} chunks/s"
-    return f"{chunks}, {count(report.requests_per_s)} short requests/s"
+def _ceiling(report: DoctorReport, workers: int) -> str:
+    chunks = "no step held" if report.chunks_per_s is None else f"{count(workers * report.chunks_per_s)} chunks/s"
+    return f"{chunks}, {count(workers * report.requests_per_s)} short requests/s"
 
 
 def _facts(report: DoctorReport) -> Iterator[tuple[str, str]]:

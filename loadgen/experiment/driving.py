@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from math import ceil
 from typing import Literal
 
+import httpcore
 import httpx
 
 from loadgen.control import Sample
@@ -23,7 +25,7 @@ from loadgen.experiment.places import with_places_exchanged
 from loadgen.experiment.preflight import Preflight, targets_of
 from loadgen.plan import LengthModel, Plan, estimate
 from loadgen.record import RunWriter
-from loadgen.scenario import Limits, Scenario
+from loadgen.scenario import Limits, Reach, Scenario
 
 #: What one worker is given at most, where there are cores for more. At the estimate's 50 tokens/s a stream, and a
 #: chunk for each, that is about the 50,000 chunks/s that one core of a server sustains.
@@ -31,7 +33,7 @@ STREAMS, REQUESTS_PER_S = 1024, 1000.0
 
 #: How the wire is read: httpx's own reading with stamps in user space, or our own with the kernel's.
 TransportName = Literal["plain", "kernel"]
-TRANSPORTS: Mapping[TransportName, Callable[[Deadlines], httpx.AsyncBaseTransport]] = {
+TRANSPORTS: Mapping[TransportName, Callable[..., httpx.AsyncBaseTransport]] = {
     "plain": make_transport,
     "kernel": make_kernel_transport,
 }
@@ -41,7 +43,31 @@ def worker_count(plan: Plan, cores: int) -> int:
     """One worker, unless the planned peak clearly needs more; one core is left to the coordinator and the scraper."""
     peak = estimate(plan).peak
     needed = ceil(max(peak.streams / STREAMS, peak.requests_per_s / REQUESTS_PER_S))
-    return max(1, min(needed, cores - 1))
+    return max(1, min(needed, most_workers(cores)))
+
+
+def most_workers(cores: int) -> int:
+    """What a run takes at most unless it is told otherwise."""
+    return max(1, cores - 1)
+
+
+def transport_used(reach: Reach, asked: TransportName) -> str:
+    """As manifest and report say it: `kernel`, or `plain (proxy)` where the arm cannot be read otherwise."""
+    used = asked if reach.plain_because is None else f"plain ({reach.plain_because})"
+    return used if reach.verify else f"{used}, certificates not checked"
+
+
+def _reaching(reach: Reach, asked: TransportName, deadlines: Deadlines) -> httpx.AsyncBaseTransport:
+    """The wire of an arm that is not reached in the usual way."""
+    context = reach.ssl_context()
+    if reach.plain_because is None:
+        return TRANSPORTS[asked](deadlines, None, context)
+    proxy = None if reach.proxy is None else httpcore.Proxy(reach.proxy, auth=_as_bytes(reach.proxy_account()))
+    return make_transport(deadlines, None, context, proxy, reach.http2)
+
+
+def _as_bytes(account: tuple[str, str] | None) -> tuple[bytes, bytes] | None:
+    return None if account is None else (account[0].encode(), account[1].encode())
 
 
 def make_workers(
@@ -84,6 +110,7 @@ def make_workers(
         sinks=writer.sinks({segment.number: segment for segment in plan.segments}),
         shard=shard,
         transport=TRANSPORTS[transport],
+        transports={a.name: partial(_reaching, a.reach, transport) for a in ready.arms.values() if not a.reach.usual},
         watched=watched,
     )
     return Workers(

@@ -5,7 +5,7 @@ The keys, and what a difference of each means for a verdict: docs/environment.md
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,9 +14,10 @@ import httpx
 from loadgen.analyze import ENVIRONMENT_KEYS, EXPECTED_KEYS
 from loadgen.experiment.background import background, is_local, this_machine
 from loadgen.experiment.network import Way, buffering, round_trip
+from loadgen.experiment.parameters import refused
 from loadgen.redact import Redactor, printable
 from loadgen.scenario import Arm
-from server_adapters.base import Fact, TargetError
+from server_adapters.base import Fact, Sampling, TargetError
 from server_adapters.model_files import sampling_defaults, template_hash, tokenizer_hash
 
 Facts = dict[str, Fact]
@@ -38,23 +39,29 @@ class Probed:
     arm: Arm
     way: Way
     replicas: int
+    samplings: tuple[Sampling, ...]
+    #: a client that reaches the servers as the load does
+    client: Callable[[], httpx.AsyncClient]
 
 
-async def capture(client: httpx.AsyncClient, probed: list[Probed], redact: Redactor) -> dict[str, Facts]:
+async def capture(probed: list[Probed], redact: Redactor) -> dict[str, Facts]:
     """Facts of every arm, one arm after the other, so that none is measured while another is asked.
 
     Every probe must have ended: what runs on the servers now is somebody else's. Never raises for what a server
     does not tell or do: that is a fact without a value, and its reason.
     """
     machine = this_machine()
-    loads = {one.name: await background(client, one.way.adapter, one.way.target) for one in probed}
+    loads: dict[str, Facts] = {}
+    for one in probed:
+        async with one.client() as client:
+            loads[one.name] = await background(client, one.way.adapter, one.way.target)
     found: dict[str, Facts] = {}
     for one in probed:
-        facts = await _told(client, one)
+        async with one.client() as client:
+            facts = await _asked(client, one)
         if is_local(one.way.target.url):
             facts = _filled(_filled(facts, _from_files(facts)), machine)
-        facts |= loads[one.name] | await _network(client, one)
-        facts = _declared(facts, one.arm)
+        facts = _declared(facts | loads[one.name], one.arm)
         found[one.name] = {key: _clean(fact, redact) for key, fact in sorted(_complete(facts).items())}
     return found
 
@@ -63,6 +70,13 @@ def _filled(facts: Facts, more: Facts) -> Facts:
     """`more` where nothing is known yet."""
     known = {key for key, fact in facts.items() if fact.value is not None}
     return facts | {key: fact for key, fact in more.items() if key not in known}
+
+
+async def _asked(client: httpx.AsyncClient, one: Probed) -> Facts:
+    """What the server tells, and what its answers show."""
+    facts = await _told(client, one) | await _network(client, one)
+    facts["sampling.refused"] = await refused(client, one.way, one.samplings)
+    return facts
 
 
 async def _told(client: httpx.AsyncClient, one: Probed) -> Facts:

@@ -51,7 +51,7 @@ def _facts(run: RunData, summary: Summary, estimates: Estimates, thresholds: Seq
         stop_reason=manifest.stop_reason,
         validity=summary.validity.state,
         validity_reasons=tuple(summary.validity.reasons),
-        differences=tuple(_difference(d) for d in summary.environment if d.rule == "inconclusive"),
+        differences=tuple(difference_text(d) for d in summary.environment if d.rule == "inconclusive"),
         noted=tuple(_noted(summary.environment)),
         swapped=bool(manifest.comparison.get("swap")),
         node_effects=_node_effects(run, thresholds),
@@ -60,7 +60,7 @@ def _facts(run: RunData, summary: Summary, estimates: Estimates, thresholds: Seq
     )
 
 
-def _difference(found: Difference) -> str:
+def difference_text(found: Difference) -> str:
     """ "dtype (baseline: bfloat16, candidate: float16): …"."""
     values = ", ".join(f"{arm}: {str(value)[:40]}" for arm, value in found.values.items())
     return f"{found.key} ({values}): {found.text}"

@@ -24,12 +24,12 @@ async def measure_lengths(loaded: LoadedScenario, ready: Preflight) -> LengthMod
     tasks = sorted({t.task_type for t in scenario.workload.tasks if t.prompts is None})
     if not tasks:
         return ESTIMATE
-    async with httpx.AsyncClient(timeout=30.0, trust_env=False) as client:
-        for arm in ready.arms.values():
-            if arm.capabilities.tokenize:
+    for arm in ready.arms.values():
+        if arm.capabilities.tokenize:
+            async with arm.client(timeout_s=30.0) as client:
                 counted = await _ask(client, arm, scenario, tasks)
-                if counted:
-                    return fit_lengths(counted, "server_tokenize")
+            if counted:
+                return fit_lengths(counted, "server_tokenize")
     for name, spec in scenario.arms.items():
         if spec.tokenizer is not None:
             path = loaded.path.parent / spec.tokenizer if loaded.path else spec.tokenizer

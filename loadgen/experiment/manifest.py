@@ -14,7 +14,7 @@ import numpy as np
 from loadgen import __version__
 from loadgen.clock import anchor
 from loadgen.errors import ScenarioError, StorageError
-from loadgen.experiment.driving import TransportName
+from loadgen.experiment.driving import TransportName, transport_used
 from loadgen.experiment.preflight import Preflight
 from loadgen.plan import Fitted, LengthModel, Plan
 from loadgen.record import Manifest, new_run_id, open_run
@@ -49,7 +49,10 @@ def manifest_of(
         comparison=comparison_facts(loaded, plan, ready, budget),
         length_model=asdict(lengths),
         arms={name: arm.facts for name, arm in ready.arms.items()},
-        client=client_facts(transport),
+        client={
+            **client_facts(transport),
+            "transports": {name: transport_used(arm.reach, transport) for name, arm in ready.arms.items()},
+        },
         anchors=[anchor()],
         notes=list(ready.notes),
     )

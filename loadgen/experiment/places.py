@@ -124,7 +124,7 @@ class Standing:
         arms = []
         for name in names:
             ready, page = self._ready.arms[name], targets_of(places.arms[name])[0]
-            arms.append(ScrapeArm(name, ready.adapter.name, ready.model, page.metrics_urls, page.headers))
+            arms.append(ScrapeArm(name, ready.adapter.name, ready.model, page.metrics_urls, page.headers, ready.reach))
         return Scraper(arms, self._interval_s, self._scenario.scrape.timeout_s, self._on_scrape)
 
 

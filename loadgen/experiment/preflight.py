@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 import httpx
 from pydantic import SecretStr
 
+from loadgen.drive import asking_of
 from loadgen.errors import TargetUnusable
 from loadgen.experiment.environment import Probed, capture
 from loadgen.experiment.network import Way
 from loadgen.record import ArmFacts
-from loadgen.redact import Redactor
-from loadgen.scenario import Arm, Scenario, SecretSource, read_secret
+from loadgen.redact import Redactor, names_of
+from loadgen.scenario import Arm, Reach, Scenario, SecretSource, reach_of, read_secret
 from server_adapters import adapter_named
 from server_adapters.base import Adapter, Capabilities, Target, TargetError
 
@@ -32,6 +34,11 @@ class ReadyArm:
     capabilities: Capabilities
     facts: ArmFacts
     notes: tuple[str, ...]
+    reach: Reach = field(default_factory=Reach)
+
+    def client(self, timeout_s: float) -> httpx.AsyncClient:
+        """An ordinary client that reaches the arm's servers as the load does."""
+        return httpx.AsyncClient(timeout=timeout_s, follow_redirects=False, **self.reach.httpx_options())
 
 
 @dataclass(frozen=True)
@@ -43,7 +50,9 @@ class Preflight:
 
 def redactor_of(scenario: Scenario) -> Redactor:
     """Masks the secrets of all arms. Raises ScenarioError where one cannot be read."""
-    return Redactor([s for arm in scenario.arms.values() for s in _headers(arm).values()])
+    secrets = [s for arm in scenario.arms.values() for s in _headers(arm).values()]
+    reaches = (reach_of(name, arm) for name, arm in scenario.arms.items())
+    return Redactor([*secrets, *(r.proxy_auth for r in reaches if r.proxy_auth is not None)])
 
 
 async def preflight(scenario: Scenario, only: Collection[str] | None = None) -> Preflight:
@@ -51,41 +60,40 @@ async def preflight(scenario: Scenario, only: Collection[str] | None = None) -> 
     line."""
     redact = redactor_of(scenario)
     wanted = {name: arm for name, arm in scenario.arms.items() if only is None or name in only}
-    async with httpx.AsyncClient(timeout=PROBE_TIMEOUT_S, trust_env=False, follow_redirects=False) as client:
-        found = await asyncio.gather(
-            *(_ready(client, name, arm, scenario, redact) for name, arm in wanted.items()),
-            return_exceptions=True,
-        )
-        problems: list[str] = []
-        arms: dict[str, ReadyArm] = {}
-        for result in found:
-            if isinstance(result, TargetUnusable):
-                problems.append(str(result))
-            elif isinstance(result, BaseException):
-                raise result
-            else:
-                arms[result.name] = result
-        if problems:
-            raise TargetUnusable(redact("\n".join(problems)))
-        arms = await _with_environments(client, scenario, arms, redact)
+    found = await asyncio.gather(
+        *(_ready(reach_of(name, arm), name, arm, scenario, redact) for name, arm in wanted.items()),
+        return_exceptions=True,
+    )
+    problems: list[str] = []
+    arms: dict[str, ReadyArm] = {}
+    for result in found:
+        if isinstance(result, TargetUnusable):
+            problems.append(str(result))
+        elif isinstance(result, BaseException):
+            raise result
+        else:
+            arms[result.name] = result
+    if problems:
+        raise TargetUnusable(redact("\n".join(problems)))
+    arms = await _with_environments(scenario, arms, redact)
     notes = tuple(redact(f"{name}: {note}") for name, arm in arms.items() for note in arm.notes)
     return Preflight(arms, redact, notes)
 
 
-async def _with_environments(
-    client: httpx.AsyncClient, scenario: Scenario, arms: Mapping[str, ReadyArm], redact: Redactor
-) -> dict[str, ReadyArm]:
-    endpoint = scenario.workload.endpoint
+async def _with_environments(scenario: Scenario, arms: Mapping[str, ReadyArm], redact: Redactor) -> dict[str, ReadyArm]:
+    endpoint, samplings = scenario.workload.endpoint, asking_of(scenario).sampling
     probed = [
         Probed(
             name,
             scenario.arms[name],
             Way(arm.adapter, replace(arm.targets[0], model=arm.model), arm.model, arm.capabilities, endpoint),
             len(arm.targets),
+            samplings,
+            partial(arm.client, PROBE_TIMEOUT_S),
         )
         for name, arm in arms.items()
     ]
-    captured = await capture(client, probed, redact)
+    captured = await capture(probed, redact)
     return {
         name: replace(arm, facts=arm.facts.model_copy(update={"environment": captured[name]}))
         for name, arm in arms.items()
@@ -109,7 +117,14 @@ def targets_of(arm: Arm) -> tuple[Target, ...]:
     return tuple(Target(url, pages, arm.model, headers, arm.spec_method) for url in urls)
 
 
-async def _ready(client: httpx.AsyncClient, name: str, arm: Arm, scenario: Scenario, redact: Redactor) -> ReadyArm:
+async def _ready(reach: Reach, name: str, arm: Arm, scenario: Scenario, redact: Redactor) -> ReadyArm:
+    async with httpx.AsyncClient(timeout=PROBE_TIMEOUT_S, follow_redirects=False, **reach.httpx_options()) as client:
+        return await _look_at(client, reach, name, arm, scenario, redact)
+
+
+async def _look_at(
+    client: httpx.AsyncClient, reach: Reach, name: str, arm: Arm, scenario: Scenario, redact: Redactor
+) -> ReadyArm:
     adapter = adapter_named(arm.adapter)
     targets = targets_of(arm)
     capabilities: list[Capabilities] = []
@@ -118,12 +133,30 @@ async def _ready(client: httpx.AsyncClient, name: str, arm: Arm, scenario: Scena
             capabilities.append(await adapter.probe(client, target, scenario.workload.endpoint))
         except TargetError as error:
             raise TargetUnusable(f"{name} ({redact(target.url)}): {error}") from None
+    if reach.http2:
+        await _check_http2(client, name, targets, redact)
     model = _model(name, arm, capabilities)
     first = capabilities[0]
     _check_replicas(name, targets, capabilities, redact)
     _check_expectations(name, arm, first)
     facts = _facts(arm, targets, adapter, model, first, scenario, redact)
-    return ReadyArm(name, adapter, targets, model, first, facts, _notes(arm, first, scenario))
+    return ReadyArm(name, adapter, targets, model, first, facts, _notes(arm, first, scenario, reach), reach)
+
+
+async def _check_http2(client: httpx.AsyncClient, name: str, targets: tuple[Target, ...], redact: Redactor) -> None:
+    """The load speaks nothing else: a server that does not agree on it would answer no request."""
+    for target in targets:
+        try:
+            spoken = (await client.head(target.url)).http_version
+        except httpx.HTTPError as error:
+            raise TargetUnusable(
+                f"{name} ({redact(target.url)}): {type(error).__name__}: {redact(str(error))}"
+            ) from None
+        if spoken != "HTTP/2":
+            raise TargetUnusable(
+                f"{name} ({redact(target.url)}): the scenario says http2: true, but the server speaks {spoken}; "
+                "remove http2, or switch it on there"
+            )
 
 
 def _model(name: str, arm: Arm, capabilities: list[Capabilities]) -> str:
@@ -191,7 +224,7 @@ def _facts(
         absent["batch_size"] = "no metrics page"
     return ArmFacts(
         replicas=[redact(t.url) for t in targets],
-        metrics_sources=[redact(u) for u in targets[0].metrics_urls],
+        metrics_sources=list(names_of(targets[0].metrics_urls, redact).values()),
         adapter=adapter.name,
         chunk_unit=adapter.chunk_unit,
         model=model,
@@ -206,8 +239,12 @@ def _facts(
     )
 
 
-def _notes(arm: Arm, capabilities: Capabilities, scenario: Scenario) -> tuple[str, ...]:
+def _notes(arm: Arm, capabilities: Capabilities, scenario: Scenario, reach: Reach) -> tuple[str, ...]:
     notes = list(capabilities.notes)
+    if reach.plain_because is not None:
+        notes.append(f"{reach.plain_because}: read with the plain transport, timestamps in user space")
+    if not reach.verify:
+        notes.append("the server's certificate is not checked (tls.verify: false)")
     if not capabilities.cache_salt and scenario.workload.cache == "cold":
         notes.append("the server takes no cache salt; prompts get a unique first line instead")
     if arm.spec_method and capabilities.spec_method and arm.spec_method != capabilities.spec_method:

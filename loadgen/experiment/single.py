@@ -77,8 +77,8 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class RunResult:
-    """`state`: finished, interrupted (by the user), stopped (by a threshold with abort_on_fail) or failed (ended by
-    control), with `reason`."""
+    """`state`: finished, interrupted (by the user), stopped (by a threshold with abort_on_fail), inconclusive (a worker
+    died) or failed (ended by control); all but the first with `reason`."""
 
     path: Path
     summary: Summary
@@ -205,6 +205,7 @@ class _Run:
         self.waiting: dict[str, deque[float]] = {name: deque(maxlen=WAITING_KEPT) for name in ready.arms}
         self.standing = Standing(self.scenario, plan, ready, servers, self._scraped)
         self.stop_reason: str | None = None
+        self.lost: str | None = None
         self.interrupted = asyncio.Event()
 
     async def everything(self) -> tuple[str, str | None]:
@@ -219,6 +220,8 @@ class _Run:
                 self._stop(str(error), "policy")
         if self.interrupted.is_set():
             return "interrupted", self.stop_reason
+        if self.lost is not None:
+            return "inconclusive", self.lost
         if self.broke_threshold:
             return "stopped", self.stop_reason
         return ("failed", self.stop_reason) if self.stop_reason else ("finished", None)
@@ -359,7 +362,8 @@ class _Run:
 
     def _lost(self, reason: str) -> None:
         """A worker is no more: the others stop, too, since the load is not what was asked for any longer."""
-        self._stop(f"{reason}; the measured requests are kept", "policy")
+        self.lost = self.lost or f"{reason}; the measured requests are kept"
+        self._stop(self.lost, "policy")
 
     def interrupt(self) -> None:
         """First Ctrl-C: send nothing new, let requests in flight drain. Second: cut them now."""

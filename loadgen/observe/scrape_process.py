@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
 import httpx
+from pydantic import SecretStr
 
 from loadgen.clock import now_ns
 from loadgen.observe.types import Edge, Scrape, ScrapeArm, Scraped
 from loadgen.processes import ignore_signals
-from loadgen.redact import Redactor
+from loadgen.redact import Redactor, names_of
 from server_adapters.base import CollectionError, MetricsPage
 
 READY = "ready"
@@ -76,13 +77,18 @@ def serve(pipe: Connection) -> None:
     except (EOFError, BrokenPipeError, ConnectionResetError):
         return
     except Exception as error:
-        redact = Redactor(secret for arm in setup.arms for secret in arm.headers.values())
+        redact = Redactor(secret for arm in setup.arms for secret in _secrets(arm))
         pipe.send(Failed(redact(f"{type(error).__name__}: {error}")))
         sys.exit(1)
 
 
 def redactor_of(arm: ScrapeArm) -> Redactor:
-    return Redactor(arm.headers.values())
+    return Redactor(_secrets(arm))
+
+
+def _secrets(arm: ScrapeArm) -> tuple[SecretStr, ...]:
+    auth = arm.reach.proxy_auth
+    return (*arm.headers.values(), *(() if auth is None else (auth,)))
 
 
 async def scrape_page(
@@ -117,7 +123,7 @@ async def scrape_page(
         status, reason = Scraped.NOT_METRICS, f"unreadable: {type(error).__name__}: {error}"
     return Scrape(
         arm=arm.name,
-        source=redact(url),
+        source=names_of(arm.metrics_urls, redact)[url],
         asked_ns=asked_ns,
         answered_ns=answered_ns or now_ns(),
         status=status,
@@ -162,7 +168,9 @@ class _Process:
         for arm in self._setup.arms:
             headers = {name: secret.get_secret_value() for name, secret in arm.headers.items()}
             self._clients[arm.name] = httpx.AsyncClient(
-                trust_env=False, timeout=self._setup.timeout_s, headers={**headers, "Accept-Encoding": "identity"}
+                timeout=self._setup.timeout_s,
+                headers={**headers, "Accept-Encoding": "identity"},
+                **arm.reach.httpx_options(),
             )
         asyncio.get_running_loop().add_reader(self._pipe.fileno(), self._commands)
         self._pipe.send(READY)

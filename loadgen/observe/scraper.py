@@ -14,6 +14,7 @@ from loadgen.observe.gauges import idle, load, value
 from loadgen.observe.scrape_process import READY, Done, Failed, Look, Seen, Setup, redactor_of, serve
 from loadgen.observe.types import Edge, Idle, Scrape, ScrapeArm, Scraped
 from loadgen.processes import signals_held
+from loadgen.redact import names_of
 
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 5.0
@@ -148,10 +149,9 @@ class Scraper:
 
     def _unreachable(self, arm: str, edge: Edge | None, segment: int | None, reason: str) -> list[Scrape]:
         at, facts = now_ns(), self._arms[arm]
-        redact = redactor_of(facts)
         scrapes = [
-            Scrape(arm, redact(url), at, at, Scraped.UNREACHABLE, reason, None, edge, segment)
-            for url in facts.metrics_urls
+            Scrape(arm, name, at, at, Scraped.UNREACHABLE, reason, None, edge, segment)
+            for name in names_of(facts.metrics_urls, redactor_of(facts)).values()
         ]
         for scrape in scrapes:
             self._seen(scrape)

@@ -9,6 +9,7 @@ from typing import Literal
 
 from pydantic import SecretStr
 
+from loadgen.scenario import Reach
 from server_adapters.base import MetricsPage
 
 Edge = Literal["start", "end"]
@@ -86,6 +87,7 @@ class ScrapeArm:
     model: str
     metrics_urls: tuple[str, ...]
     headers: Mapping[str, SecretStr] = field(default_factory=dict)
+    reach: Reach = field(default_factory=Reach)
 
 
 @dataclass(frozen=True, slots=True)

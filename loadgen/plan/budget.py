@@ -14,6 +14,8 @@ from loadgen.plan.estimate import estimate
 from loadgen.plan.schedule import Plan, build_plan
 from loadgen.scenario import ROUNDS, ConcurrencyStage, LoadedScenario, Scenario, Stage
 
+#: Windows of warm-up where the time is short: the least that can agree (docs/method.md).
+_WINDOWS = 3
 #: Halvings of the share of the load that is kept: to better than 1 %.
 _STEPS = 7
 
@@ -60,8 +62,9 @@ class Fitted:
 def fit_budget(loaded: LoadedScenario, budget_s: float, answer: AnswerTime, *, start_s: float = 0.0) -> Fitted:
     """The largest part of the scenario that is likely to be over within `budget_s`.
 
-    Stages keep their levels and arms. Requests (and lengths of timed stages) shrink first, down to 20 blocks of two
-    rounds; then blocks, then repeats. `start_s`: a start of a server (design: restart). Raises ScenarioError where not
+    Stages keep their levels and arms; warm-up has three windows at most. Requests (and lengths of timed stages) shrink
+    first, down to 20 blocks of two rounds; then blocks, then repeats. `start_s`: a start of a server (design: restart).
+    Raises ScenarioError where not
     even one repeat of one block each fits.
     """
     whole = build_plan(loaded)
@@ -107,10 +110,12 @@ def _seconds(plan: Plan, answer: AnswerTime, start_s: float) -> float:
 
 
 def _shrunk(loaded: LoadedScenario, repeats: int, share: float, least_blocks: int) -> LoadedScenario:
-    """A stage that has become too short for comparison.blocks has fewer."""
+    """Warm-up has no more windows than can agree. A stage that is too short for comparison.blocks has fewer."""
     scenario = loaded.scenario
     load = [_smaller(stage, share, least_blocks) for stage in scenario.load]
-    return replace(loaded, scenario=scenario.model_copy(update={"repeats": repeats, "load": load}))
+    warmup = scenario.warmup.model_copy(update={"max_windows": min(scenario.warmup.windows, _WINDOWS)})
+    update = {"repeats": repeats, "load": load, "warmup": warmup}
+    return replace(loaded, scenario=scenario.model_copy(update=update))
 
 
 def _smaller(stage: Stage, share: float, least_blocks: int) -> Stage:

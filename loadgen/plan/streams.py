@@ -12,8 +12,9 @@ scaling by powers of two), and running sums in order.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
-from hashlib import blake2b
+from hashlib import blake2b, shake_128
 from typing import TypeVar
 
 import numpy as np
@@ -23,6 +24,9 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Words = NDArray[np.uint64]
 Item = TypeVar("Item")
+
+#: words drawn at once for text
+_DRAWN = 64
 
 _LN2_HIGH = 6.93147180369123816490e-01
 _LN2_LOW = 1.90821492927058770002e-10
@@ -131,15 +135,22 @@ def normal_cdf(z: float) -> float:
 
 
 class Draw:
-    """A stream for making text: one cheap choice after the other."""
+    """A stream for making text: one cheap choice after the other.
+
+    Its words are SHAKE-128 of key and block number (FIPS 202): a short text needs a few dozen, and setting up
+    a Philox generator for them costs several times as much.
+    """
 
     def __init__(self, *key: int | str) -> None:
-        self._bits = bits(*key)
+        self._key = "/".join(map(str, ("specload text 1", *key)))
+        self._block = 0
         self._words: list[int] = []
 
     def below(self, n: int) -> int:
         if not self._words:
-            self._words = self._bits.random_raw(128).tolist()
+            digest = shake_128(f"{self._key}/{self._block}".encode()).digest(8 * _DRAWN)
+            self._words = list(struct.unpack(f"<{_DRAWN}Q", digest))
+            self._block += 1
         return (self._words.pop() * n) >> 64
 
     def between(self, low: int, high: int) -> int:

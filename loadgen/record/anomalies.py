@@ -6,6 +6,7 @@ from collections import Counter
 from datetime import UTC, datetime
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from loadgen.clock import Anchor
 from loadgen.drive import Attempt, Outcome
@@ -27,12 +28,15 @@ class AnomalyLog:
 
     def lines(self, attempt: Attempt) -> list[str]:
         """One line for each distinct kind of the attempt's warnings, and one if it failed."""
-        where = f"arm={attempt.arm} segment={attempt.segment} request={attempt.request_id}"
+        failed = attempt.outcome is not Outcome.OK
+        if not failed and not attempt.warnings:
+            return []
         kinds = dict.fromkeys(attempt.warnings, "")
-        if attempt.outcome is not Outcome.OK:
+        if failed:
             status = "" if attempt.error_status is None else f" status {attempt.error_status}"
             why = attempt.error_class or "no class"
             kinds[attempt.outcome.value] = f"{why}{status}: {attempt.error_message or 'no message'}"
+        where = f"arm={attempt.arm} segment={attempt.segment} request={attempt.request_id}"
         found = []
         for kind, detail in kinds.items():
             self._seen[kind] += 1
@@ -53,9 +57,13 @@ class Totals:
         self._kinds: Counter[str] = Counter()
 
     def add(self, table: pa.Table) -> None:
-        for row in table.select(["warnings", "outcome"]).to_pylist():
-            failed = [] if row["outcome"] == Outcome.OK else [row["outcome"]]
-            self._kinds.update(set(row["warnings"] or ()) | set(failed))
+        """A kind counts once a row, however often its warnings name it, and its outcome too."""
+        warnings, outcomes = table["warnings"].combine_chunks(), table["outcome"].combine_chunks()
+        failed = pc.indices_nonzero(pc.not_equal(outcomes, pa.scalar(Outcome.OK.value)))
+        rows = pa.concat_arrays([pc.list_parent_indices(warnings), failed.cast(pa.int64())])
+        kinds = pa.concat_arrays([pc.list_flatten(warnings), outcomes.take(failed)])
+        told = pa.table({"row": rows, "kind": kinds}).group_by(["row", "kind"]).aggregate([])
+        self._kinds.update(str(kind) for kind in told["kind"].to_pylist())
 
     def lines(self) -> list[str]:
         return [f"total {kind}: {n} requests" for kind, n in sorted(self._kinds.items())]

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,25 +25,30 @@ class BatchSizes:
     """Fills `batch_size`: mean of the servers' running requests over each request's [sent, last]."""
 
     def __init__(self, scrapes: Sequence[Scrape], arms: Mapping[str, ArmFacts]) -> None:
-        self._tracks = {name: GaugeTrack(scrapes, name, "running", facts.model) for name, facts in arms.items()}
+        self._tracks = (
+            {name: GaugeTrack(scrapes, name, "running", facts.model) for name, facts in arms.items()} if scrapes else {}
+        )
 
     def fill(self, table: pa.Table) -> pa.Table:
-        keys = ("arm", "stream", "sent_ns", "last_token_ns", "end_ns", "absent")
-        sizes: list[float | None] = []
-        absents: list[str] = []
-        for row in table.select(list(keys)).to_pylist():
-            last = row["last_token_ns"] if row["stream"] else row["end_ns"]
-            size = self._mean(row["arm"], row["sent_ns"], last)
-            sizes.append(size)
-            told = row["absent"] or "{}"
-            if size is None:
-                told = orjson.dumps({**orjson.loads(told), "batch_size": _NO_SAMPLE}).decode()
-            absents.append(told)
-        table = _replace(table, "batch_size", pa.array(sizes, type=pa.float64()))
-        return _replace(table, "absent", pa.array(absents, type=pa.string()))
+        sizes = self._sizes(table)
+        table = _replace(table, "absent", _with_reason(table["absent"], sizes.is_null()))
+        return _replace(table, "batch_size", sizes)
 
-    def _mean(self, arm: str, sent_ns: int | None, last_ns: int | None) -> float | None:
-        if arm not in self._tracks or sent_ns is None or last_ns is None:
+    def _sizes(self, table: pa.Table) -> pa.Array[Any]:
+        if not self._tracks:
+            return pa.nulls(table.num_rows, pa.float64())
+        streamed = table["stream"].combine_chunks().fill_null(pa.scalar(False))
+        last_ns = pc.if_else(streamed, table["last_token_ns"], table["end_ns"])
+        known = pc.and_(pc.is_valid(table["sent_ns"]), pc.is_valid(last_ns)).to_numpy()
+        spans = zip(_ints(table["sent_ns"]), _ints(last_ns), strict=True)
+        sizes: list[float | None] = [None] * table.num_rows
+        for row, (arm, (sent, last)) in enumerate(zip(table["arm"].to_pylist(), spans, strict=True)):
+            if known[row]:
+                sizes[row] = self._mean(arm, sent, last)
+        return pa.array(sizes, type=pa.float64())
+
+    def _mean(self, arm: str | None, sent_ns: int, last_ns: int) -> float | None:
+        if arm is None or arm not in self._tracks:
             return None
         found = self._tracks[arm].mean(sent_ns, last_ns)
         return found[0] if found else None
@@ -55,12 +63,18 @@ class NullColumns:
         self._told: dict[str, dict[str, str]] = {}
 
     def add(self, table: pa.Table) -> None:
-        for arm in sorted({str(name) for name in table["arm"].to_pylist()}):
-            rows = table.filter(pc.equal(table["arm"], pa.scalar(arm)))
-            self._rows[arm] += rows.num_rows
-            for name in rows.column_names:
-                self._nulls[arm][name] += rows[name].null_count
-            self._told.setdefault(arm, orjson.loads(rows["absent"][0].as_py() or "{}"))
+        arms = table["arm"].combine_chunks().fill_null("").dictionary_encode()
+        codes = _ints(arms.indices)
+        names = [str(name) for name in arms.dictionary.to_pylist()]
+        rows = np.bincount(codes, minlength=len(names))
+        nulls = {column: _nulls(table[column], codes, rows) for column in table.column_names}
+        for code, arm in enumerate(names):
+            self._rows[arm] += int(rows[code])
+            for column, counts in nulls.items():
+                self._nulls[arm][column] += int(counts[code])
+            if arm not in self._told:
+                first = int(np.argmax(codes == code))
+                self._told[arm] = orjson.loads(table["absent"][first].as_py() or "{}")
 
     def complete(self, arms: Mapping[str, ArmFacts]) -> dict[str, ArmFacts]:
         """The arms' facts with `absent_columns` completed."""
@@ -87,6 +101,32 @@ def conform(table: pa.Table, schema: pa.Schema = REQUESTS) -> pa.Table:
         for field in schema
     ]
     return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _with_reason(absent: pa.ChunkedArray[Any], missing: pa.Array[Any]) -> pa.Array[Any]:
+    """The `absent` texts, with the reason for no `batch_size` where it is `missing`. Few texts are distinct."""
+    whole = absent.combine_chunks().fill_null("{}")
+    if not pc.any(missing).as_py():
+        return whole
+    coded = whole.dictionary_encode()
+    texts = [str(text) for text in coded.dictionary.to_pylist()]
+    told = [orjson.dumps({**orjson.loads(text), "batch_size": _NO_SAMPLE}).decode() for text in texts]
+    which = pc.add(coded.indices, pc.multiply(missing.cast(pa.int32()), pa.scalar(len(texts), pa.int32())))
+    return pa.array([*texts, *told], pa.string()).take(which)
+
+
+def _nulls(column: pa.ChunkedArray[Any], codes: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+    """Null values of every code; `rows`: all values of it."""
+    if not column.null_count:
+        return np.zeros_like(rows)
+    if column.null_count == len(column):
+        return rows
+    return np.bincount(codes[column.is_null().to_numpy()], minlength=len(rows))
+
+
+def _ints(column: pa.Array[Any] | pa.ChunkedArray[Any]) -> npt.NDArray[np.int64]:
+    """0 where null."""
+    return np.asarray(pc.coalesce(column.cast(pa.int64()), pa.scalar(0, pa.int64())), np.int64)
 
 
 def _replace(table: pa.Table, name: str, values: pa.Array[pa.Scalar[pa.DataType]]) -> pa.Table:

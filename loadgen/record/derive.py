@@ -4,21 +4,35 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import numpy as np
-
-from loadgen.drive import UNKNOWN_TOKENS, Attempt, Ledger, Outcome
+from loadgen.drive import Attempt, Outcome
 from server_adapters.base import SpecStats
 from server_adapters.rounds import Rollbacks, from_histogram, from_steps
 
 NS_PER_S = 1e9
 _NOT_STREAMED = "not streamed"
+_NO_CHUNKS = dict.fromkeys(
+    ("chunk_times_s", "chunk_tokens", "arrival_no", "chunk_bytes", "coalesced_chunks"), _NOT_STREAMED
+)
+_NO_SPECULATION = dict.fromkeys(
+    (
+        "drafted_tokens",
+        "accepted_tokens",
+        "verify_rounds",
+        "accepted_histogram",
+        "spec_source",
+        "rollback_count",
+        "rollback_low",
+        "rollback_high",
+    ),
+    "the answer carried no speculation statistics",
+)
 _ARTEFACT = "this method's drafted counts are k × rounds by construction"
 _MAYBE_ARTEFACT = "the speculation method is unknown, so its drafted counts may be k × rounds by construction"
 
 
 @dataclass(slots=True)
 class Derived:
-    """Seconds and counts; None always has its reason in `absent`, by column."""
+    """Seconds and counts. `absent`: column → why it is null, here and of the columns taken over as they are."""
 
     ttft_s: float | None = None
     ttft_from_due_s: float | None = None
@@ -32,8 +46,6 @@ class Derived:
     rollback_low: int | None = None
     rollback_high: int | None = None
     draft_len: int | None = None
-    chunk_times_s: list[float] | None = None
-    chunk_tokens: list[int | None] | None = None
     absent: dict[str, str] = field(default_factory=dict)
 
 
@@ -109,24 +121,11 @@ def _tpot(attempt: Attempt, out: Derived) -> None:
 
 
 def _chunks(attempt: Attempt, out: Derived) -> None:
+    """The columns themselves are made of many ledgers at once: `loadgen.record.chunks`."""
     if not attempt.stream:
-        why = _NOT_STREAMED
-        names = ("chunk_times_s", "chunk_tokens", "arrival_no", "chunk_bytes", "coalesced_chunks")
-        out.absent |= dict.fromkeys(names, why)
-        return
-    out.chunk_tokens = [None if n == UNKNOWN_TOKENS else n for n in attempt.ledger.tokens]
-    if attempt.sent_ns is None:
+        out.absent |= _NO_CHUNKS
+    elif attempt.sent_ns is None:
         out.absent["chunk_times_s"] = "not sent"
-    else:
-        out.chunk_times_s = _times(attempt.ledger, attempt.sent_ns)
-
-
-def _times(ledger: Ledger, sent_ns: int) -> list[float]:
-    if not len(ledger):
-        return []
-    relative = (np.frombuffer(ledger.arrival_ns, dtype=np.int64) - sent_ns) / NS_PER_S
-    times: list[float] = relative.tolist()
-    return times
 
 
 def _speculation(spec: SpecStats | None, arm_k: int | None, out: Derived) -> None:
@@ -134,9 +133,7 @@ def _speculation(spec: SpecStats | None, arm_k: int | None, out: Derived) -> Non
     if out.draft_len is None:
         out.absent["draft_len"] = "neither the answer nor the server's configuration tells k"
     if spec is None:
-        why = "the answer carried no speculation statistics"
-        names = ("drafted_tokens", "accepted_tokens", "verify_rounds", "accepted_histogram", "spec_source")
-        out.absent |= dict.fromkeys((*names, "rollback_count", "rollback_low", "rollback_high"), why)
+        out.absent |= _NO_SPECULATION
         return
     if spec.drafted is None:
         out.absent["drafted_tokens"] = "the server does not tell how many tokens were drafted"

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pyarrow as pa
 
 from loadgen.errors import StorageError
@@ -35,15 +34,16 @@ class AppendFile:
         self._fd = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND, 0o644)
         self._size = 0
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes | pa.Buffer) -> None:
         view = memoryview(data)
+        size = len(view)
         try:
             while view:
                 view = view[os.write(self._fd, view) :]
         except OSError:
             os.ftruncate(self._fd, self._size)
             raise
-        self._size += len(data)
+        self._size += size
 
     def close(self) -> None:
         if self._fd >= 0:
@@ -71,14 +71,13 @@ class ArrowFile:
     """An Arrow IPC stream that grows by whole record batches."""
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
-        self._schema = schema
         self._file = AppendFile(path)
-        self._file.write(schema.serialize().to_pybytes())
+        self._file.write(schema.serialize())
         self.rows = 0
 
-    def write(self, rows: Sequence[dict[str, Any]]) -> None:
-        self._file.write(record_batch(rows, self._schema).serialize().to_pybytes())
-        self.rows += len(rows)
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._file.write(batch.serialize())
+        self.rows += batch.num_rows
 
     def finish(self) -> None:
         self._file.write(_END_OF_STREAM)
@@ -89,31 +88,23 @@ class ArrowFile:
 
 
 def record_batch(rows: Sequence[dict[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
-    """Rows as a batch. A value that its column cannot hold (a count of 2**40) becomes null and says so in
-    the row's `absent`, where the schema has that column; no row is lost for it."""
-    columns: dict[str, pa.Array[Any]] = {}
-    for field in schema:
-        if field.name != "absent":
-            columns[field.name] = _column(rows, field)
-    if "absent" in schema.names:
-        columns["absent"] = pa.array([row.get("absent") for row in rows], type=pa.string())
-    return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
+    """Rows as a batch. A value that its column cannot hold becomes null: no row is lost for it."""
+    columns = [column_of([row.get(field.name) for row in rows], field.type)[0] for field in schema]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _column(rows: Sequence[dict[str, Any]], field: pa.Field[Any]) -> pa.Array[Any]:
-    values = [row.get(field.name) for row in rows]
+def column_of(values: Sequence[Any], kind: pa.DataType) -> tuple[pa.Array[Any], dict[int, str]]:
+    """The values as a column, and by index why one of them became null: it cannot be held (a count of 2**40)."""
     try:
-        column: pa.Array[Any] = pa.array(values, type=field.type)
+        return pa.array(values, type=kind), {}
     except _NOT_A_VALUE:
-        for i, (row, value) in enumerate(zip(rows, values, strict=True)):
+        kept, reasons = list(values), {}
+        for i, value in enumerate(kept):
             try:
-                pa.array([value], type=field.type)
+                pa.array([value], type=kind)
             except _NOT_A_VALUE as error:
-                values[i] = None
-                told = orjson.loads(row.get("absent") or "{}")
-                row["absent"] = orjson.dumps({**told, field.name: f"not storable: {error}"}).decode()
-        column = pa.array(values, type=field.type)
-    return column
+                kept[i], reasons[i] = None, f"not storable: {error}"
+        return pa.array(kept, type=kind), reasons
 
 
 def stream_of(path: Path, table: str, worker: int) -> Path:

@@ -59,6 +59,7 @@ HEALTH: pa.Schema = _schema(
         "in_flight": pa.int32(),
         "send_lag_max_s": pa.float64(),
         "rss_bytes": pa.int64(),
+        "clock_step_s": pa.float64(),
     }
 )
 

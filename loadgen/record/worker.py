@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +14,19 @@ from loadgen.clock import Anchor
 from loadgen.drive import Attempt, LoopHealth
 from loadgen.errors import StorageError
 from loadgen.record.anomalies import AnomalyLog
-from loadgen.record.files import ANOMALIES, KEPT, ArrowFile, SharedLog, storage_error, stream_of
-from loadgen.record.rows import Labels, request_row
+from loadgen.record.batch import RequestBatches
+from loadgen.record.files import ANOMALIES, KEPT, ArrowFile, SharedLog, record_batch, storage_error, stream_of
+from loadgen.record.rows import Labels
 from loadgen.record.schema import HEALTH, REQUESTS
 from loadgen.record.types import ArmFacts
 from loadgen.redact import Redactor
 
 #: What is not yet on disk is never older than this plus one flush.
 FLUSH_INTERVAL_S = 0.5
-#: Rows turned into one batch at once, and a pause after each row: the dispatching loop shares the interpreter
-#: lock with this thread, and its stamps must not wait for a whole batch.
-BATCH_ROWS = 32
+#: Bounds of one batch, and a pause between the pieces of work on it: the dispatching loop shares the
+#: interpreter lock with this thread, and its stamps must not wait for a whole batch.
+BATCH_ROWS = 128
+BATCH_CHUNKS = 32_768
 YIELD_S = 1e-5
 
 
@@ -62,6 +64,9 @@ class WorkerRecords:
         self._attempts: deque[Attempt] = deque()
         self._health: deque[LoopHealth] = deque()
         self._log = AnomalyLog(setup.anchor, setup.redact)
+        self._batches = RequestBatches(
+            setup.run_id, setup.arms, setup.labels, setup.structured, setup.keep_text, setup.redact
+        )
         self._flushing = threading.Lock()
         self._ending = threading.Event()
         try:
@@ -114,40 +119,50 @@ class WorkerRecords:
 
     def _write_queued(self) -> None:
         attempts = take(self._attempts)
-        lines = [line for attempt in attempts for line in self._log.lines(attempt)]
-        if lines:
-            self._text.write("".join(lines).encode())
-        self._write_attempts(attempts)
-        if healths := take(self._health):
-            self._health_file.write([asdict(health) for health in healths])
-
-    def _write_attempts(self, attempts: list[Attempt]) -> None:
         before = self._requests.rows
         try:
-            for begin in range(0, len(attempts), BATCH_ROWS):
-                rows = []
-                for attempt in attempts[begin : begin + BATCH_ROWS]:
-                    rows.append(self._row(attempt))
-                    if not self._ending.is_set():
-                        time.sleep(YIELD_S)
-                self._requests.write(rows)
+            for batch in batches(attempts):
+                self._write_batch(batch)
         except Exception:
             self.lost += len(attempts) - (self._requests.rows - before)
             raise
+        if healths := take(self._health):
+            self._health_file.write(record_batch([asdict(health) for health in healths], HEALTH))
 
-    def _row(self, attempt: Attempt) -> dict[str, Any]:
-        setup = self._setup
-        if not setup.keep_text and (attempt.text is not None or attempt.prompt is not None):
-            attempt = replace(attempt, text=None, prompt=None)
-        facts, labels = setup.arms.get(attempt.arm), setup.labels.get(attempt.segment)
-        task = attempt.case.task_index
-        structured = task < len(setup.structured) and setup.structured[task]
-        return request_row(attempt, setup.run_id, facts, labels, setup.redact, structured)
+    def _write_batch(self, attempts: list[Attempt]) -> None:
+        lines: list[str] = []
+        for attempt in attempts:
+            if told := self._log.lines(attempt):
+                lines += told
+                self._pause()
+        if lines:
+            self._text.write("".join(lines).encode())
+        self._requests.write(self._batches.batch(attempts, self._pause))
+        self._pause()
+
+    def _pause(self) -> None:
+        """Lets the dispatching loop have the interpreter lock, if it waits for it."""
+        if not self._ending.is_set():
+            time.sleep(YIELD_S)
 
     def _guarded(self, work: Callable[[], None]) -> None:
         error = guarded(self._setup.path, work)
         if error is not None:
             self.failed = self.failed or str(error)
+
+
+def batches(attempts: Sequence[Attempt]) -> Iterator[list[Attempt]]:
+    """In order, at most `BATCH_ROWS` attempts each; one with more than `BATCH_CHUNKS` chunks ends its batch."""
+    batch: list[Attempt] = []
+    chunks = 0
+    for attempt in attempts:
+        batch.append(attempt)
+        chunks += len(attempt.ledger)
+        if len(batch) >= BATCH_ROWS or chunks >= BATCH_CHUNKS:
+            yield batch
+            batch, chunks = [], 0
+    if batch:
+        yield batch
 
 
 def take(queue: deque[Any]) -> list[Any]:

@@ -29,6 +29,7 @@ from loadgen.record.files import (
     ArrowFile,
     SharedLog,
     hold_lock,
+    record_batch,
     replace_file,
     storage_error,
 )
@@ -38,6 +39,11 @@ from loadgen.record.types import Manifest, PhaseRecord
 from loadgen.record.worker import FLUSH_INTERVAL_S, WorkerRecordsSetup, guarded, take
 from loadgen.redact import MASK, Redactor
 
+#: What we said ourselves, of the run and of an arm: a secret that happens to be such a word must not change it.
+_OWN_WORDS = frozenset(
+    {"run_id", "specload_version", "started", "finished", "state", "scenario_sha256", "plan_hash", "shard", "design"}
+)
+_OWN_ARM_WORDS = frozenset({"adapter", "chunk_unit", "endpoint"})
 #: Keys whose text values are secrets wherever they stand in the manifest.
 _SECRET_KEYS = frozenset({"api_key", "authorization", "password"})
 
@@ -118,7 +124,7 @@ class RunWriter:
 
     def save_manifest(self) -> None:
         """Replace manifest.json by the present `manifest`, secrets masked. Raises OSError."""
-        data = _masked(self.manifest.model_dump(mode="json"), self._redact)
+        data = _masked_manifest(self.manifest.model_dump(mode="json"), self._redact)
         replace_file(self.path / MANIFEST, orjson.dumps(data, option=orjson.OPT_INDENT_2))
 
     def finish(
@@ -201,13 +207,22 @@ class RunWriter:
         for name, lines in texts.items():
             self._texts[name].write("".join(lines).encode())
         if scrapes := take(self._scrapes):
-            self._scrape_file.write([scrape_row(scrape) for scrape in scrapes])
+            self._scrape_file.write(record_batch([scrape_row(scrape) for scrape in scrapes], SCRAPES))
 
     def _guarded(self, work: Callable[[], None]) -> None:
         """The first failure is remembered."""
         error = guarded(self.path, work)
         if error is not None:
             self.failed = self.failed or error
+
+
+def _masked_manifest(data: dict[str, Any], redact: Redactor) -> dict[str, Any]:
+    arms = {name: {**_masked(arm, redact), **_only(arm, _OWN_ARM_WORDS)} for name, arm in data["arms"].items()}
+    return {**_masked(data, redact), **_only(data, _OWN_WORDS), "arms": arms}
+
+
+def _only(data: Mapping[str, Any], keys: frozenset[str]) -> dict[str, Any]:
+    return {key: value for key, value in data.items() if key in keys}
 
 
 def _masked(value: Any, redact: Redactor, secret: bool = False) -> Any:

@@ -119,10 +119,20 @@ def _conditions(conditions: Mapping[str, Any], console: Console) -> None:
         if value:
             shown = _inline(value) if isinstance(value, Mapping) else value
             console.print(Text(f"  {key.replace('_', ' ')}: {shown}", style="dim"))
+    if wire := _transports(conditions.get("client") or {}):
+        console.print(Text(f"  transport used: {wire}", style="dim"))
     if conditions.get("shard"):
         console.print(Text(f"  share {conditions['shard']} of the plan only", style="yellow"))
     for problem in conditions.get("problems") or ():
         console.print(Text(f"  records: {problem}", style="yellow"))
+
+
+def _transports(client: Mapping[str, Any]) -> str | None:
+    """By arm where they differ; None: a run of a version that did not say."""
+    used: Mapping[str, str] = client.get("transports") or {}
+    if len(set(used.values())) > 1:
+        return _inline(used)
+    return next(iter(used.values()), client.get("transport"))
 
 
 def _inline(value: Mapping[str, Any]) -> str:

@@ -9,6 +9,7 @@ from loadgen.scenario.load import LoadedScenario, load_scenario
 from loadgen.scenario.metrics import AGGREGATES, LIVE_SELECTORS, METRICS, SELECTORS, Metric
 from loadgen.scenario.model import DeadlineKeys, Scenario, Scrape, Slos, Warmup
 from loadgen.scenario.prompts import OwnPrompt, PromptSet
+from loadgen.scenario.reach import Reach, reach_of
 from loadgen.scenario.schema import scenario_schema
 from loadgen.scenario.secrets import read_secret
 from loadgen.scenario.stages import ArrivalStage, ConcurrencyStage, Ramp, Stage
@@ -22,6 +23,7 @@ from loadgen.scenario.thresholds import (
     parse_threshold,
     read_thresholds,
 )
+from loadgen.scenario.tls import TlsKeys
 from loadgen.scenario.workload import SamplingKeys, SharedPrefix, Task, Workload
 
 __all__ = [
@@ -51,6 +53,7 @@ __all__ = [
     "PairedLengths",
     "PromptSet",
     "Ramp",
+    "Reach",
     "Relative",
     "Safety",
     "SamplingKeys",
@@ -64,6 +67,7 @@ __all__ = [
     "Threshold",
     "ThresholdError",
     "ThresholdKeys",
+    "TlsKeys",
     "Uniform",
     "Warmup",
     "Workload",
@@ -71,6 +75,7 @@ __all__ = [
     "limits_of",
     "load_scenario",
     "parse_threshold",
+    "reach_of",
     "read_secret",
     "read_thresholds",
     "scenario_schema",

@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, SecretStr, Tag, model_validator
 
-from loadgen.scenario.base import BaseUrl, FilePath, Loc, Model, PageUrl, Seconds, refuse
+from loadgen.scenario.base import BaseUrl, FilePath, Loc, Model, PageUrl, ProxyUrl, Seconds, refuse
+from loadgen.scenario.tls import TlsKeys
 
 #: Set by the transport or the adapter; a scenario that sets them would break the request.
 OWNED_HEADERS = frozenset(
@@ -62,6 +63,18 @@ class Arm(Model):
         None, description="tokenizer.json that counts prompt tokens where the server cannot (extra tokenizers)"
     )
     api_key: SecretSource | None = Field(None, description="bearer token, read from the environment or a file")
+    proxy: ProxyUrl | None = Field(
+        None,
+        description="http(s)://host:port of a proxy; forces the plain transport (timestamps in user space); "
+        "proxies of the environment are never used",
+    )
+    proxy_auth: SecretSource | None = Field(None, description="user:password for the proxy")
+    http2: bool = Field(
+        False,
+        description="HTTP/2, agreed on in TLS (extra http2): forces the plain transport, and all requests share one "
+        "connection to each replica",
+    )
+    tls: TlsKeys | None = Field(None, description="certificates, where the public authorities will not do")
     headers: dict[str, SecretStr] = Field(
         default_factory=dict, description="further request headers; values are secret and stored nowhere"
     )
@@ -100,12 +113,25 @@ class Arm(Model):
             problems.append((("stop",), "needs start: only what was started here is stopped here"))
         if self.speculation == "off" and self.spec_method is not None:
             problems.append((("spec_method",), "contradicts speculation: off"))
-        refuse(problems + _headers(self))
+        refuse(problems + _headers(self) + _reach(self))
         return self
 
 
 def _twice(key: str, urls: list[str]) -> list[tuple[Loc, str]]:
     return [((key, i), "is in the list twice") for i, url in enumerate(urls) if url in urls[:i]]
+
+
+def _reach(arm: Arm) -> list[tuple[Loc, str]]:
+    urls = arm.urls or [arm.url or ""]
+    secure = [url.startswith("https://") for url in urls]
+    problems: list[tuple[Loc, str]] = []
+    if arm.proxy_auth is not None and arm.proxy is None:
+        problems.append((("proxy_auth",), "needs proxy"))
+    if arm.http2 and not all(secure):
+        problems.append((("http2",), "needs https:// URLs: HTTP/2 is agreed on in TLS"))
+    if arm.tls is not None and not any(url.startswith("https://") for url in (*urls, *(arm.metrics_urls or ()))):
+        problems.append((("tls",), "needs an https:// URL"))
+    return problems
 
 
 def _headers(arm: Arm) -> list[tuple[Loc, str]]:

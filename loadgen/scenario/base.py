@@ -63,7 +63,7 @@ def _split_url(url: str) -> None:
     if port == 0:
         raise ValueError("must name a port from 1 to 65535, or none")
     if parts.username is not None or parts.password is not None:
-        raise ValueError("must hold no user or password: use api_key or headers")
+        raise ValueError("must hold no user or password: use api_key, headers or proxy_auth")
     if parts.fragment:
         raise ValueError("must have no fragment (#…)")
 
@@ -83,6 +83,13 @@ def _page_url(url: str) -> str:
     return url
 
 
+def _proxy_url(url: str) -> str:
+    _split_url(url)
+    if urlsplit(url).path not in ("", "/") or "?" in url:
+        raise ValueError("must end after the port: http(s)://host:port")
+    return url.rstrip("/")
+
+
 def _below_scenario(path: Path, info: ValidationInfo) -> Path:
     """Files are relative to the scenario file: `load_scenario` passes its folder as context["base"]."""
     path = path.expanduser() if path.parts[:1] == ("~",) else path
@@ -93,5 +100,7 @@ def _below_scenario(path: Path, info: ValidationInfo) -> Path:
 BaseUrl = Annotated[str, AfterValidator(_base_url)]
 #: URL of one page; may have a query
 PageUrl = Annotated[str, AfterValidator(_page_url)]
+#: URL of a proxy, without credentials
+ProxyUrl = Annotated[str, AfterValidator(_proxy_url)]
 #: written as text; relative to the scenario file
 FilePath = Annotated[Path, Field(strict=False), AfterValidator(_below_scenario)]

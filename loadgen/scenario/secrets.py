@@ -10,14 +10,14 @@ from loadgen.errors import ScenarioError
 from loadgen.scenario.arms import SecretSource
 
 
-def read_secret(source: SecretSource) -> SecretStr:
-    """The variable's value, or the first line of the file, without spaces around it.
+def read_secret(source: SecretSource, key: str = "api_key") -> SecretStr:
+    """The variable's value, or the first line of the file, without spaces around it. `key` is the scenario's.
 
     Raises ScenarioError where there is none."""
     if source.env is not None:
         where, text = f"environment variable {source.env}", os.environ.get(source.env)
         if text is None:
-            raise ScenarioError([f"{where} is not set: export it before the run, or name another with api_key.env"])
+            raise ScenarioError([f"{where} is not set: export it before the run, or name another with {key}.env"])
     else:
         where, text = f"secret file {source.file}", _first_line(source)
     secret = text.strip()

@@ -1,5 +1,6 @@
 """Pass, fail or inconclusive: thresholds against estimates. Pure."""
 
+from loadgen.verdict.apart import Paired, Unpaired
 from loadgen.verdict.defaults import default_thresholds
 from loadgen.verdict.judge import judge
 from loadgen.verdict.model import Result, Verdict, verdict_schema
@@ -10,7 +11,9 @@ __all__ = [
     "Evidence",
     "Facts",
     "Obstacle",
+    "Paired",
     "Result",
+    "Unpaired",
     "Verdict",
     "default_thresholds",
     "judge",

@@ -13,5 +13,5 @@ class Evidence(Protocol):
     Infinities are values: failed requests count as +∞. `value` None: not known. `low` and `high` None beside a value:
     too little data for an interval."""
 
-    def estimate(self, query: Query, level: float = ...) -> Estimate:
+    def estimate(self, query: Query, level: float) -> Estimate:
         """Never raises for absent data: `value` None and a `reason`."""

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from loadgen.analyze import Absent, analyze
+from loadgen.analyze import Absent, Estimates, Query, analyze
 from server_adapters.rehearsal import EngineConfig, SpeculationConfig
 
 approx = pytest.approx
@@ -124,6 +124,21 @@ def test_every_candidate_is_beside_the_baseline(run, filled) -> None:
     assert [(r.candidate, r.baseline) for r in found] == [("k4", "baseline"), ("k8", "baseline")]
     assert [r.family for r in found] == [2, 2]
     assert found[0].speedup.value.value > 1 > found[1].speedup.value.value
+
+
+def test_stages_that_end_by_time_are_shown_but_not_paired(run, filled) -> None:
+    run.arm("baseline")
+    run.arm("candidate")
+    run.scenario["comparison"] = {"unpaired": ["ramp"]}
+    for i, stage in enumerate(("one", "ramp")):
+        for b in range(3):
+            number, labels = 10 * i + 2 * b, {"stage": stage, "stage_index": i}
+            filled(run, number, "baseline", b, [0.01], labels=labels)
+            filled(run, number + 1, "candidate", b, [0.005 * (1 + 3 * i)], labels=labels)
+    found = stages(run.summary())
+    assert [(r.stage, r.paired) for r in found] == [("one", True), ("ramp", False)]
+    together = Estimates(run.data()).estimate(Query("speedup", "value", (("arm", "candidate"),)))
+    assert together.value == approx(found[0].speedup.value.value)
 
 
 def test_running_batches_stand_beside_e_and_c(two) -> None:

@@ -103,8 +103,22 @@ def test_a_warm_cache_on_one_arm_is_caught(run: Run) -> None:
     ]  # fmt: skip
     (found,) = of(run, "requests.cache_hit_share")
     assert (found.rule, found.values) == ("inconclusive", {"baseline": 0.0, "candidate": 0.6})
-    assert "repeat 1" in found.text
+    assert "in one, repeat 1," in found.text
     assert "the cache of candidate was warm" in found.text
+
+
+def test_one_warm_stage_of_a_sweep_is_not_diluted_by_the_others(run: Run) -> None:
+    """H13: the shares of a whole repeat would be 0.5 % apart."""
+    for name in ("baseline", "candidate"):
+        run.arm(name)
+    for number in range(8):
+        arm, stage = ("baseline", "candidate")[number % 2], number // 2
+        run.segment(number, arm=arm, start=number, full=number, load_end=number + 1, end=number + 1,
+                    stage=f"c{stage}", stage_index=stage)  # fmt: skip
+        hits = 2 if (arm, stage) == ("candidate", 2) else 0
+        run.counted(number, arm=arm, start=number, end=number + 1, prefix_cache_queries=100, prefix_cache_hits=hits)
+    (found,) = of(run, "requests.cache_hit_share")
+    assert "in c2, repeat 0," in found.text
 
 
 @pytest.mark.parametrize(

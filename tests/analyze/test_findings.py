@@ -18,46 +18,32 @@ def by_id(summary):
     return found
 
 
-@pytest.fixture(scope="module")
-def ramp(simulated):
-    """Speculation on against off, from a few requests to a saturated server."""
+def test_from_little_load_into_saturation(simulated) -> None:
+    """On the engine: gain, loss, where the gain is gone, and drafts that are accepted and gain nothing."""
     arms = {"baseline": EngineConfig(), "candidate": SPECULATING}
-    return by_id(analyze(simulated.run(arms, [8, 192], cases=200, blocks=3, max_tokens=24)))
-
-
-def test_gain_loss_and_where_the_gain_is_gone(ramp) -> None:
-    """On the engine: little load gains, a saturated server loses."""
-    (gain,) = ramp["faster"]
+    found = by_id(analyze(simulated.run(arms, [8, 192], cases=288, blocks=3, max_tokens=32)))
+    (gain,) = found["faster"]
     assert (gain.conditions["concurrency"], gain.severity) == (8, "good")
     assert gain.numbers["speedup_low"] > 2
-    loss = ramp["slower"][0]
+    assert set(gain.conditions["arms"]) == {"baseline", "candidate"}
+    assert (gain.conditions["arms"]["candidate"]["k"], gain.conditions["blocks"]) == (4, 3)
+    loss = found["slower"][0]
     assert (loss.conditions["concurrency"], loss.severity) == (192, "bad")
     assert loss.numbers["speedup_high"] < 1
-    (gone,) = ramp["gain_gone_at_concurrency"]
+    (gone,) = found["gain_gone_at_concurrency"]
     assert (gone.numbers["concurrency"], gone.numbers["last_gain_concurrency"]) == (192, 8)
     assert gone.text.startswith("The gain of candidate is gone at concurrency 192")
+    (idle,) = [f for f in found["acceptance_high_no_gain"] if "task_type" not in f.conditions]
+    assert idle.conditions["concurrency"] == 192
+    assert idle.numbers["acceptance_rate"] > 0.6
+    assert idle.numbers["c"] > idle.numbers["e_decode"] > 1
+    assert "compute is saturated" in idle.text
+    assert any(f.numbers["decode_share"] > 0.5 for f in found["time_in_decode"])
 
 
-def test_accepted_drafts_that_gain_nothing(ramp) -> None:
-    """On the engine: α is as high as before, c is not."""
-    whole = [f for f in ramp["acceptance_high_no_gain"] if "task_type" not in f.conditions]
-    (found,) = whole
-    assert found.conditions["concurrency"] == 192
-    assert found.numbers["acceptance_rate"] > 0.6
-    assert found.numbers["c"] > found.numbers["e_decode"] > 1
-    assert "compute is saturated" in found.text
-
-
-def test_conditions_name_the_arms_and_what_they_are(ramp) -> None:
-    (found,) = ramp["faster"]
-    assert set(found.conditions["arms"]) == {"baseline", "candidate"}
-    assert found.conditions["arms"]["candidate"]["k"] == 4
-    assert found.conditions["blocks"] == 3
-
-
-@pytest.fixture(scope="module")
-def stalling(simulated):
-    """On the engine at concurrency 8: one in fifty of the speculating arm's streams stands still for 3 s."""
+def test_faster_but_worse_p99_and_later_first_tokens(simulated) -> None:
+    """On the engine at concurrency 8: one in fifty of the speculating arm's streams stands still for 3 s; a new
+    request waits for a longer step of the others."""
 
     def stall(arm, seq, columns):
         if arm == "candidate" and seq % 50 == 7:
@@ -66,25 +52,13 @@ def stalling(simulated):
         return columns
 
     arms = {"baseline": EngineConfig(), "candidate": SPECULATING}
-    return by_id(analyze(simulated.run(arms, [8], cases=32, blocks=20, max_tokens=32, spoil=stall)))
-
-
-def test_faster_but_worse_p99(stalling) -> None:
-    (found,) = stalling["gain_but_worse_p99"]
-    assert found.numbers["total_time_s_p99_ratio_low"] > 1.05
-    assert found.numbers["speedup_low"] > 1
-    assert "is faster on the whole" in found.text
-
-
-def test_first_tokens_come_later_while_throughput_is_up(stalling) -> None:
-    """A new request waits for a longer step of the others."""
-    (found,) = stalling["ttft_up_throughput_up"]
-    assert found.numbers["ttft_s_p95_ratio_low"] > 1.05
-    assert found.numbers["speedup_low"] > 1
-
-
-def test_time_in_decode(ramp) -> None:
-    assert any(f.numbers["decode_share"] > 0.5 for f in ramp["time_in_decode"])
+    found = by_id(analyze(simulated.run(arms, [8], cases=32, blocks=20, max_tokens=32, spoil=stall)))
+    (worse,) = found["gain_but_worse_p99"]
+    assert worse.numbers["total_time_s_p99_ratio_low"] > 1.05
+    assert worse.numbers["speedup_low"] > 1
+    assert "is faster on the whole" in worse.text
+    (later,) = found["ttft_up_throughput_up"]
+    assert later.numbers["ttft_s_p95_ratio_low"] > 1.05
 
 
 def test_time_in_the_queue(simulated) -> None:

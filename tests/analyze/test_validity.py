@@ -211,7 +211,55 @@ def test_a_wall_clock_that_was_set(run) -> None:
     assert analyze(data).validity.state == "valid"
 
 
-@pytest.mark.parametrize("state", ["interrupted", "failed", "killed", "running"])
+def test_a_step_of_the_wall_clock_that_a_worker_saw(run) -> None:
+    """C24: there and back between two anchors: only who watched has seen it."""
+    healthy(run)
+    run.health[-1]["clock_step_s"] = 0.0
+    assert run.summary().validity.client["clock_step_s"].value == 0.0
+    run.health[0]["clock_step_s"] = 0.03
+    data = run.data()
+    data.manifest.anchors = [Anchor(0, 10, 5), Anchor(5_000, 5_010, 5)]
+    found = analyze(data).validity
+    assert (found.client["clock_step_s"].value, found.client["clock_step_s"].n) == (0.03, 4)
+    assert found.state == "doubtful"
+    assert "the wall clock was set while the run went on, by 30 ms" in found.reasons[0]
+
+
+def test_waits_for_a_turn_to_connect(run) -> None:
+    """E21: paced connects hold the load back; cap and connect waits are two causes with two reasons."""
+    healthy(run, connect_wait_s=0.005)
+    found = run.summary().validity
+    assert found.client["connect_wait_share"].value == pytest.approx(0.05 / 1.05)
+    assert (found.client["wait_share"].value, found.state) == (0.0, "valid")
+    for row in run.rows:
+        row |= {"connect_wait_s": 0.05, "wait_s": 0.05}
+    found = run.summary().validity
+    assert found.state == "invalid"
+    assert [reason.split(" (")[0] for reason in found.reasons] == [
+        "invalid: candidate, stage one: requests spent 33.33 % of their time waiting for the safety cap",
+        "invalid: candidate, stage one: requests spent 33.33 % of their time waiting for their turn to connect",
+    ]
+
+
+def test_reads_without_the_stamp_that_was_asked_for(run) -> None:
+    """Of ten streams with two arrivals each; those of a transport that does not ask are no part of it."""
+    healthy(run, timestamp_source="kernel", missing_stamps=0)
+    assert run.summary().validity.client["unstamped_read_share"].value == 0.0
+    for row in run.rows[:3]:
+        row |= {"timestamp_source": "kernel_partial", "missing_stamps": 1}
+    found = run.summary().validity
+    assert (found.client["unstamped_read_share"].value, found.client["unstamped_read_share"].n) == (0.15, 20)
+    assert found.state == "invalid"
+    assert "15 % of the reads came without the kernel's stamp" in found.reasons[0]
+    for row in run.rows:
+        row |= {"timestamp_source": "user", "missing_stamps": 3}
+    assert run.summary().validity.client["unstamped_read_share"].value == 1.0
+    for row in run.rows:
+        row["missing_stamps"] = None
+    assert run.summary().validity.client["unstamped_read_share"].value is None
+
+
+@pytest.mark.parametrize("state", ["interrupted", "inconclusive", "failed", "killed", "running"])
 def test_a_run_that_is_not_whole_is_doubtful(run, state: str) -> None:
     healthy(run)
     run.state = state

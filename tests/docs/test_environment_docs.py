@@ -45,7 +45,7 @@ def test_every_limit_is_documented() -> None:
         f"on average {CLUMP_EVENTS} or more came together",
         f"fewer than {LEAST_EVENTS} events or was over within {1e3 * LEAST_S:g} ms",
         f"the median difference may be up to {FIRST_LINE_TOKENS:g} tokens",
-        f"more than {100 * CACHE_APART['cold']:g} % apart within a repeat (`cache: cold`)",
+        f"more than {100 * CACHE_APART['cold']:g} % apart within a stage and repeat (`cache: cold`)",
         f"(`cache: cold`) or {100 * CACHE_APART['warm']:g} % (`cache: warm`)",
         f"More than {100 * FOREIGN_SHARE:g} % is inconclusive",
     ):

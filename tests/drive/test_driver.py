@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from loadgen.drive import Budget, Driver, Outcome, RateCap, SegmentResult, Tally
+from loadgen.clock import Anchor, now_ns
+from loadgen.drive import Budget, Deadlines, Driver, Outcome, RateCap, SegmentResult, Tally, make_kernel_transport
 from loadgen.errors import StorageError
 
 MS = 1_000_000
@@ -370,6 +371,40 @@ async def test_health_every_second_and_garbage_collector_restored(
     assert all(0 <= h.lag_p50_s <= h.lag_max_s for h in sink.healths)
     assert all(h.rss_bytes > 1_000_000 and h.cpu_share >= 0 and h.in_flight >= 0 for h in sink.healths)
     assert max(h.send_lag_max_s for h in sink.healths) > 0
+
+
+async def test_what_the_kernel_transport_saw_reaches_the_records(
+    play: Any, http: Any, driver: Make, segments: Any, sink: Any, soon: Soon
+) -> None:
+    """C24, E21: waits for a turn to connect, stamps that did not come, steps of the wall clock."""
+    server, made = await play(http.answer()), []
+
+    def transport(deadlines: Deadlines) -> Any:
+        made.append(make_kernel_transport(deadlines))
+        return made[-1]
+
+    def step() -> None:
+        made[0].offset.take(Anchor(now_ns(), now_ns() + made[0].offset.offset_ns - 40 * MS, 100))
+
+    asyncio.get_running_loop().call_later(0.5, step)
+    await driver(server.url, transport=transport).run(segments.closed([0], [1300]), soon())
+    first, *others = sorted(sink.attempts, key=lambda a: a.sent_ns)
+    assert first.connect_wait_ns is not None
+    assert all(a.missing_stamps == 0 for a in sink.attempts)
+    assert others
+    assert all((a.connect_wait_ns is None) == (a.connect_ns is None) for a in others)
+    told = [h.clock_step_s for h in sink.healths]
+    assert max(told) == pytest.approx(0.04, abs=0.001)
+    assert len(told) > 1
+
+
+async def test_a_transport_that_compares_no_clocks_tells_of_no_step(
+    play: Any, http: Any, driver: Make, segments: Any, sink: Any, soon: Soon
+) -> None:
+    server = await play(http.answer())
+    await driver(server.url).run(segments.closed([0], [None], cases=2), soon())
+    assert {h.clock_step_s for h in sink.healths} == {None}
+    assert {(a.connect_wait_ns, a.missing_stamps) for a in sink.attempts} == {(None, None)}
 
 
 async def test_replicas_take_turns(play: Any, http: Any, driver: Make, segments: Any, sink: Any, soon: Soon) -> None:

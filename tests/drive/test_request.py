@@ -49,8 +49,8 @@ def builder(adapter: Any, segments: Any) -> Callable[..., RequestBuilder]:
 
 
 def body(outgoing: Outgoing) -> dict[str, Any]:
-    assert outgoing.request is not None
-    found = orjson.loads(outgoing.request.content)
+    assert outgoing.post is not None
+    found = orjson.loads(outgoing.post.body)
     assert isinstance(found, dict)
     return found
 
@@ -58,12 +58,13 @@ def body(outgoing: Outgoing) -> dict[str, Any]:
 def test_what_goes_on_the_wire(builder: Callable[..., RequestBuilder]) -> None:
     """A26: identity is asked for; the sampling and the case's seed are always sent."""
     outgoing = builder().build(replace(CASE, index=4))
-    assert outgoing.request is not None
-    assert str(outgoing.request.url) == "http://a:1/v1/x"
-    assert outgoing.request.headers["accept-encoding"] == "identity"
-    assert outgoing.request.headers["authorization"] == "Bearer s3cret"
-    assert outgoing.request.headers["x-request-id"] == outgoing.request_id
-    assert outgoing.request.extensions["exchange"] is outgoing.exchange
+    assert outgoing.post is not None
+    request = outgoing.post.as_httpx()
+    assert str(request.url) == "http://a:1/v1/x"
+    assert request.headers["accept-encoding"] == "identity"
+    assert request.headers["authorization"] == "Bearer s3cret"
+    assert request.headers["x-request-id"] == outgoing.request_id
+    assert request.extensions["exchange"] is outgoing.exchange
     sent = body(outgoing)
     assert (sent["temperature"], sent["seed"], sent["max_tokens"], sent["stream"]) == (0.7, 7, 16, True)
     assert outgoing.sampling.seed == 7
@@ -138,7 +139,7 @@ def test_prompt_is_kept_only_where_asked(builder: Callable[..., RequestBuilder])
 def test_a_request_that_cannot_be_built_says_why(builder: Callable[..., RequestBuilder]) -> None:
     """C11: it stays a request of the plan, with our fault in it."""
     outgoing = builder(prompt=KeyError("no such task")).build(CASE)
-    assert outgoing.request is None
+    assert outgoing.post is None
     assert outgoing.fault == "KeyError: 'no such task'"
 
 

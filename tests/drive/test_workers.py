@@ -325,3 +325,24 @@ def test_a_budget_is_used_up_exactly_once() -> None:
     budget = Budget.of(2)
     assert [budget.take() for _ in range(3)] == [True, True, False]
     budget.close()
+
+
+async def test_salts_are_new_for_every_repeat_and_every_window_of_warm_up(
+    play: Any, http: Any, plan_of: MakePlan, crew: MakeCrew
+) -> None:
+    """H12, H13: what one repeat has put into a cache no other finds. Blocks of a repeat share a prefix's salt; windows
+    of warm-up, which ask the same requests, do not."""
+    server = await play(http.answer(1))
+    load = [{"kind": "concurrency", "concurrency": 1, "cases": 4}]
+    warmup = {"warmup_requests": 2, "max_windows": 2}
+    plan = plan_of(load, repeats=2, comparison={"blocks": 2}, warmup=warmup)
+    one = await crew(server.url, plan, 2, cold=True, shared_prefix=True)
+    for segment in plan.segments:
+        await one.drive(segment.number)
+    await one.close()
+    salts = [orjson.loads(got.body)["cache_salt"] for got in server.got]
+    parts = [salts[i : i + 2] for i in range(0, 12, 2)]
+    assert [len(set(part)) for part in parts] == [1] * 6
+    warm_1, warm_2, first_1, first_2, second_1, second_2 = (part[0] for part in parts)
+    assert (first_1, second_1) == (first_2, second_2)
+    assert len({warm_1, warm_2, first_1, second_1}) == 4

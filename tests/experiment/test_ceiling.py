@@ -63,6 +63,23 @@ def test_everything_beyond_is_named() -> None:
     assert len(list(beyond(Peak(961, 1.0, 1.0), "if", ABLE))) == 1
 
 
+def test_the_ceiling_is_that_of_the_workers_of_the_run() -> None:
+    """C22: three do three times as much where there are cores for them; files are each one's own."""
+    peak = Peak(2_000, 2_500.0, 30_000.0)
+    assert list(beyond(peak, "if", ABLE, workers=3, cores=4)) == []
+    assert [warning.split(" (")[0] for warning in beyond(peak, "if", ABLE, workers=3, cores=2)] == [
+        "the plan peaks at about 30,000 chunks/s if, and 3 workers on 2 cores here do 20,000",
+        "the plan peaks at about 2,500 requests/s if, and 3 workers on 2 cores here do 2,000",
+    ]
+    assert list(beyond(peak, "if", ABLE, workers=2, cores=2))[2] == (
+        "the plan peaks at about 2,000 connections, and each worker may open 1,024 files: raise the limit "
+        "(ulimit -n 1064)"
+    )
+    assert "30,001 chunks/s if, and 3 workers here do 30,000" in next(
+        beyond(Peak(1, 1.0, 30_001.0), "if", ABLE, workers=3, cores=3)
+    )
+
+
 def test_ports_that_cannot_be_seen_are_not_judged() -> None:
     blind = Ceiling(1e9, 1e9, SYSTEM.model_copy(update={"ports": None, "files_soft": 10**6}), "x")
     assert list(beyond(Peak(100_000, 1.0, 1.0), "if", blind)) == []

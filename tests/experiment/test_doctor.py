@@ -16,7 +16,8 @@ from rich.console import Console
 
 from loadgen.clock import now_ns
 from loadgen.drive import Deadlines, Exchange, frame, make_transport
-from loadgen.experiment import doctor, render_doctor
+from loadgen.experiment import DoctorReport, doctor, render_doctor
+from loadgen.experiment.ceiling import SystemLimits
 from loadgen.experiment.doctor import DoctorError, _ask, _judged, _null_server, _rank, _Seen
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -97,6 +98,29 @@ async def test_a_whole_visit() -> None:
     text = console.file.getvalue()
     for word in ("chunks/s", "stamp error", "open files", "local ports", "somaxconn", "clock", "Ceiling"):
         assert word in text
+
+
+@pytest.mark.parametrize(
+    ("cpus", "said"),
+    [
+        (4, "On 4 cores a run uses at most 3 workers: 30,000 chunks/s, 3,000 short requests/s, unless told otherwise"),
+        (2, "On 2 cores a run uses one worker, unless told otherwise with --workers."),
+    ],
+)
+def test_the_ceiling_is_told_of_the_workers_that_a_run_uses(cpus: int, said: str) -> None:
+    system = SystemLimits(files_soft=1024, files_hard=None, ports=None, somaxconn=None)
+    report = DoctorReport(
+        machine="m", cpus=cpus, python="3", specload_version="0", measured="now", transport="T", timestamp_source="u",
+        clock_resolution_s=1e-9, clock_offset_uncertainty_s=1e-7, idle_lag_p50_s=0.0, idle_lag_p95_s=0.0,
+        idle_lag_max_s=0.0, requests_per_s=1000.0, chunks_per_s=10_000.0, limited_by="core", stamp_error_p50_s=None,
+        stamp_error_p99_s=None, system=system,
+    )  # fmt: skip
+    console = Console(file=io.StringIO(), width=160)
+    render_doctor(report, console)
+    assert isinstance(console.file, io.StringIO)
+    text = console.file.getvalue()
+    assert said in text
+    assert "Ceiling of one worker: 10,000 chunks/s, 1,000 short requests/s" in text
 
 
 def test_a_chunk_has_the_time_of_the_read_that_completed_it() -> None:

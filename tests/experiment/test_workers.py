@@ -110,11 +110,11 @@ async def test_ctrl_c_twice_reaches_every_worker(
 
 
 def worker_writing(file: Path) -> psutil.Process:
-    (found,) = [c for c in psutil.Process().children() if str(file) in {f.path for f in c.open_files()}]
+    (found,) = [c for c in psutil.Process().children(recursive=True) if str(file) in {f.path for f in c.open_files()}]
     return found
 
 
-async def test_a_killed_worker_fails_the_run_at_once_and_its_requests_are_kept(
+async def test_a_killed_worker_ends_the_run_at_once_and_its_requests_are_kept(
     hostile: Hostile, scenario: MakeScenario, tmp_path: Path
 ) -> None:
     """F14: `kill -9` in the middle: the run ends long before its time, says which worker and why, and reads."""
@@ -141,12 +141,14 @@ async def test_a_killed_worker_fails_the_run_at_once_and_its_requests_are_kept(
     async with asyncio.timeout(60):
         result = await running
     why = "worker 1 died (signal 9); the measured requests are kept"
-    assert (result.state, result.reason) == ("failed", why)
+    assert (result.state, result.reason) == ("inconclusive", why)
     assert f"stopping: {why}" in watcher.said
     assert why in (result.path / "anomalies.log").read_text()
     run = open_run(result.path)
-    assert (run.manifest.state, run.manifest.stop_reason, run.manifest.lost_workers) == ("failed", why, [1])
+    assert (run.manifest.state, run.manifest.stop_reason, run.manifest.lost_workers) == ("inconclusive", why, [1])
     assert result.summary.validity.state == "invalid"
+    assert result.summary.validity.reasons[0].startswith("invalid: 1 of 2 worker processes died: ")
+    assert any(why in reason for reason in result.summary.validity.reasons)
     rows = run.requests.to_pylist()
     assert before <= {(r["phase"], r["seq"]) for r in rows if r["worker"] == 1}
     assert {r["worker"] for r in rows} == {0, 1}
@@ -156,6 +158,34 @@ async def test_a_killed_worker_fails_the_run_at_once_and_its_requests_are_kept(
     assert result.summary.arms["base"].overall.requests.outcomes["ok"] > 0
     assert watcher.count > 0
     assert not list(result.path.glob("*.arrow"))
+
+
+async def test_a_run_that_lost_its_only_worker_ends_with_98(
+    hostile: Hostile, cli: Cli, scenario: MakeScenario, the_run: TheRun, tmp_path: Path
+) -> None:
+    """F14: the whole command, `kill -9` of the process that drives."""
+    server = await hostile()
+    load = [{"kind": "concurrency", "concurrency": 2, "duration_s": 300}]
+    running = asyncio.create_task(
+        cli("run", scenario({"url": server.url}, load=load), "--out", "runs", "--workers", "1")
+    )
+
+    def measured() -> Iterator[Path]:
+        for file in tmp_path.glob("runs/*/requests-0.arrow"):
+            if any(row["phase"] == "measure" for row in open_run(file.parent).requests.to_pylist()):
+                yield file
+
+    async with asyncio.timeout(60):
+        while not (files := list(measured())):
+            assert not running.done(), running
+            await asyncio.sleep(0.1)
+    worker_writing(files[0]).kill()
+    done = await running
+    assert done.code == 98, done.said
+    assert "the run was ended early: worker 0 died (signal 9); the measured requests are kept" in done.err
+    path, manifest = the_run()
+    assert manifest["state"] == "inconclusive"
+    assert json.loads((path / "summary.json").read_bytes())["validity"]["state"] == "invalid"
 
 
 async def test_workers_do_not_outlive_a_killed_coordinator_and_close_their_records(

@@ -192,6 +192,16 @@ async def test_secrets_are_not_on_the_command_line_or_in_the_scrapes(pages: Page
     assert edge.reason == "HTTP 401; check the arm's api_key"
 
 
+async def test_two_pages_behind_one_masked_url_are_two_pages(pages: Pages, started: Started) -> None:
+    """Also when the scraper is gone and nobody asks them."""
+    scraper = await started(urls=tuple(f"{pages.url}?key={word}" for word in ("first", "second")))
+    alive = await scraper.edge("a", 0, "start")
+    await scraper.stop()
+    after = await scraper.edge("a", 0, "end")
+    for looks in (alive, after):
+        assert [look.source for look in looks] == [f"{pages.url}?key=***", f"{pages.url}?key=*** (2)"]
+
+
 @pytest.mark.parametrize(
     ("mode", "status", "reason"),
     [

@@ -27,8 +27,6 @@ def test_four_tokens_a_chunk_every_40_ms_is_10_ms_a_token(attempt: Make) -> None
     assert got.total_time_s == 0.260
     assert got.total_time_from_due_s == 0.262
     assert (got.first_tokens, got.first_tokens_assumed) == (4, False)
-    assert got.chunk_times_s == [0.100, 0.140, 0.180, 0.220, 0.260]
-    assert got.chunk_tokens == [4] * 5
 
 
 def test_unknown_first_count_is_assumed_one_and_marked(attempt: Make) -> None:
@@ -36,7 +34,6 @@ def test_unknown_first_count_is_assumed_one_and_marked(attempt: Make) -> None:
     got = derived(attempt(chunks, output_len=9))
     assert (got.first_tokens, got.first_tokens_assumed) == (1, True)
     assert got.tpot_s == 0.080 / 8
-    assert got.chunk_tokens == [None, None, None]
 
 
 @pytest.mark.parametrize(
@@ -71,8 +68,7 @@ def test_not_streamed_has_no_ttft_and_its_total_time_is_the_bodys(attempt: Make)
     assert got.absent["ttft_s"] == "not streamed"
     assert got.total_time_s == 0.300
     assert got.total_time_from_due_s == 0.302
-    assert (got.chunk_times_s, got.chunk_tokens) == (None, None)
-    assert got.absent["coalesced_chunks"] == "not streamed"
+    assert {got.absent[name] for name in ("chunk_times_s", "chunk_tokens", "coalesced_chunks")} == {"not streamed"}
 
 
 def test_a_body_that_did_not_end_has_no_total_time(attempt: Make) -> None:

@@ -248,6 +248,8 @@ def run_on(folder: Path, baseline: str, candidate: str) -> tuple[dict[str, set[s
             "baseline": {"url": baseline, "speculation": "off"},
             "candidate": {"url": candidate, "speculation": "on"},
         },
+        "repeats": 1,
+        "comparison": {"blocks": 1},
         "workload": {"endpoint": "completions", "tasks": tasks},
         "load": [{"kind": "concurrency", "concurrency": 2, "cases": 6}],
         "warmup": {"warmup_requests": 1},

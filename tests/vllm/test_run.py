@@ -60,6 +60,8 @@ def scenario(arms: dict[str, dict[str, Any]], **changes: Any) -> dict[str, Any]:
         "environment": "disposable",
         "seed": 5,
         "arms": arms,
+        "repeats": 1,
+        "comparison": {"blocks": 1},
         "workload": {"endpoint": "completions", "tasks": tasks},
         "load": [
             {"kind": "concurrency", "concurrency": 1, "cases": 6},

@@ -14,6 +14,8 @@ from statistics import NormalDist
 
 import numpy as np
 
+from loadgen.analyze.statistics.types import Floats
+
 _NORMAL = NormalDist()
 _TINY = 1e-300
 _EPSILON = 1e-15
@@ -129,13 +131,19 @@ def t_quantile(p: float, df: float) -> float:
     return _inverse(lambda t: t_cdf(t, df), density, p, normal_quantile(p), 0.0, highest)
 
 
+@lru_cache(maxsize=1)
+def _gauss_legendre() -> tuple[Floats, Floats]:
+    nodes, weights = np.polynomial.legendre.leggauss(256)
+    return nodes, weights
+
+
 def t_power(critical: float, df: float, shift: float) -> float:
     """P(T > critical) of the noncentral t with noncentrality `shift`.
 
     E[Phi(shift - critical S)] over S = sqrt(chi2_df / df), by 256 Gauss-Legendre nodes over ten standard deviations.
     """
     low, high = max(0.0, 1 - 10 / math.sqrt(df)), 1 + 10 / math.sqrt(df)
-    nodes, weights = np.polynomial.legendre.leggauss(256)
+    nodes, weights = _gauss_legendre()
     s = low + (high - low) * (nodes + 1) / 2
     log_density = math.log(2) + df / 2 * math.log(df / 2) - math.lgamma(df / 2) + (df - 1) * np.log(s) - df * s * s / 2
     above = np.array([normal_cdf(shift - critical * at) for at in s])

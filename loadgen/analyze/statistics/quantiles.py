@@ -1,9 +1,10 @@
 """Quantiles and their ratios with intervals: a bootstrap over time blocks, stretched in ranks.
 
-A resample's quantile is expressed as a rank of the whole sample. The distance of that rank from the quantile's own is
-multiplied by `stretch` (t quantile, small-sample variance, correlation from block to block) and only then turned back
-into a value. So the interval needs no density, follows every increasing transformation of the values, takes failures
-as +inf, and runs off the end of the sample (+inf) where the tail holds too little. Formulas: docs/statistics.md.
+A resample's quantile is expressed as a rank of the whole sample. The distance of that rank from the quantile's own, in
+logits, is multiplied by `stretch` (t quantile, small-sample variance, correlation from block to block), for a single
+quantile also corrected for skewness, and only then turned back into a value. So the interval needs no density, follows
+every increasing transformation of the values, takes failures as +inf, and runs off the end of the sample (+inf) where
+the tail holds too little. Formulas: docs/statistics.md.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from fractions import Fraction
 
 import numpy as np
 
+from loadgen.analyze.statistics.distributions import normal_quantile
 from loadgen.analyze.statistics.planning import min_requests_for_quantile
 from loadgen.analyze.statistics.resample import SortedSample, draw_weights, exact_share, middle, stretch, stretched
-from loadgen.analyze.statistics.serial import inflation, inflation_if_shown
+from loadgen.analyze.statistics.serial import acceleration, inflation, inflation_if_shown
 from loadgen.analyze.statistics.types import LEVEL, MIN_BLOCKS, RESAMPLES, Estimate, Floats, Ints
 
 
@@ -47,7 +49,10 @@ def quantile_bootstrap(
     if (lacking := _lacking(found, blocks, sample.n, q)) is not None:
         return lacking
     ranks = sample.ranks(draw_weights(blocks, resamples, seed), share)
-    moved = stretched(ranks, centre, stretch(blocks, level, inflation(sample.excess(share))))
+    influence = -sample.excess(share)
+    # where slow requests crowd into few blocks, too low a quantile comes with too small a spread (BCa's acceleration)
+    skew = acceleration(influence) * normal_quantile((1 + level) / 2)
+    moved = stretched(ranks, centre, sample.n, stretch(blocks, level, _inflation(sample, share)), skew)
     ends = np.array(middle(moved.astype(np.float64)), dtype=np.int64)
     low, high = sample.at(ends)
     return _told(replace(found, low=float(low), high=float(high)), sample.n, centre, int(ends[1]))
@@ -115,8 +120,8 @@ def _ratio_interval(
         lower = _stretched_values(b, drawn, share, stretch(b.blocks, level, inflated))
     else:
         others = draw_weights(b.blocks, resamples, seed + 1)
-        upper = _stretched_values(c, drawn, share, stretch(c.blocks, level, inflation(c.excess(share))))
-        lower = _stretched_values(b, others, share, stretch(b.blocks, level, inflation(b.excess(share))))
+        upper = _stretched_values(c, drawn, share, stretch(c.blocks, level, _inflation(c, share)))
+        lower = _stretched_values(b, others, share, stretch(b.blocks, level, _inflation(b, share)))
     # both beyond the sample or failed, or both 0: the ratio of that resample may be anything
     unknown = (np.isinf(upper) & np.isinf(lower)) | ((upper == 0) & (lower == 0))
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -124,9 +129,14 @@ def _ratio_interval(
     return middle(np.where(unknown, 0.0, ratio), np.where(unknown, np.inf, ratio))
 
 
+def _inflation(sample: SortedSample, share: Fraction) -> float:
+    """That of the quantile or of the median, whichever is larger: the tail alone shows a drifting level but dimly."""
+    return max(inflation(sample.excess(share)), inflation(sample.excess(Fraction(1, 2))))
+
+
 def _stretched_values(sample: SortedSample, weights: Ints, share: Fraction, factor: float) -> Floats:
     """For each resample its quantile, moved away from the sample's own by `factor` in ranks; 0 below the first."""
-    moved = stretched(sample.ranks(weights, share), sample.rank_of(share), factor)
+    moved = stretched(sample.ranks(weights, share), sample.rank_of(share), sample.n, factor)
     return np.maximum(sample.at(moved), 0.0)
 
 

@@ -92,7 +92,11 @@ def _difference(x: Floats, y: Floats, k: int) -> float:
         return len(x) * len(y) - int(np.searchsorted(y, x - limit).sum()) >= k
 
     low, high = float(x[0] - y[-1]), float(x[-1] - y[0])
-    return low if reached(low) else _bisect(reached, low, high)
+    found = low if reached(low) else _bisect(reached, low, high)
+    # x - limit rounds: the bisection may end a hair beside the difference itself
+    at = np.searchsorted(y, x - found)
+    near = np.concatenate([x - y[np.minimum(at, len(y) - 1)], x - y[np.maximum(at - 1, 0)]])
+    return float(near[np.argmin(np.abs(near - found))])
 
 
 def _bisect(reached: Callable[[float], bool], low: float, high: float) -> float:

@@ -64,7 +64,7 @@ def ratio_of_sums_clustered(
     if n == 0:
         return replace(found, method="ratio of sums", reason="the denominator is 0", needs_n=MIN_CLUSTERS)
     value = float(top.sum()) / whole
-    is_share = bool(np.all(top <= bottom))
+    is_share = bool(np.all((top >= 0) & (top <= bottom)))
     kind = "Clopper-Pearson at the effective sample size" if is_share else "t interval on the logarithm"
     found = replace(found, value=value, method=f"ratio of sums clustered by {n} {unit}; {kind}")
     if n < MIN_CLUSTERS:

@@ -41,8 +41,9 @@ def by_block(values: Floats, block: Ints, least: float = -math.inf) -> tuple[Flo
 
 def draw_weights(blocks: int, resamples: int, seed: int) -> Ints:
     """(resamples, blocks): how often each block is in each resample of `blocks` blocks with replacement."""
-    rng = np.random.default_rng(seed)
-    return rng.multinomial(blocks, np.full(blocks, 1 / blocks), size=resamples)
+    drawn = np.random.default_rng(seed).integers(0, blocks, (resamples, blocks))
+    drawn += np.arange(resamples)[:, None] * blocks
+    return np.bincount(drawn.ravel(), minlength=resamples * blocks).reshape(resamples, blocks)
 
 
 def middle(resampled: Floats, upper: Floats | None = None) -> tuple[float, float]:
@@ -142,7 +143,20 @@ def _parts(weights: Ints, rows: int) -> Iterator[Ints]:
         yield weights[start : start + rows]
 
 
-def stretched(ranks: Ints, centre: int, factor: float) -> Ints:
-    """Ranks moved away from `centre` by `factor`, rounded outwards."""
-    reach = (ranks - centre) * factor
-    return np.asarray(centre + np.where(reach > 0, np.ceil(reach), np.floor(reach)), dtype=np.int64)
+def stretched(ranks: Ints, centre: int, n: int, factor: float, skew: float = 0.0) -> Ints:
+    """Ranks of `n` samples moved away from `centre` by `factor`: / (1 - skew) upwards, / (1 + skew) downwards.
+
+    Distances are taken between logits of (rank - 1/2) / n, in which a change of level by some percent moves the tail
+    as far as the middle; in plain ranks a tail of 5 % would soon be used up. 0 and n + 1 lie outside the sample.
+    """
+    own = _logit(ranks, n) - _logit(np.array([centre]), n)
+    moved = _logit(np.array([centre]), n) + own * factor / np.where(own > 0, 1 - skew, 1 + skew)
+    exact = n / (1 + np.exp(-moved)) + 0.5
+    # less than half a sample is left beyond: outside; what rounding alone added is no distance
+    found = np.where(exact > n + 1e-6, n + 1, np.where(exact < 1 - 1e-6, 0, np.rint(exact)))
+    return np.asarray(found, dtype=np.int64)
+
+
+def _logit(ranks: Ints, n: int) -> Floats:
+    share = (ranks - 0.5) / n
+    return np.log(share / (1 - share))

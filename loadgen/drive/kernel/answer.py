@@ -32,6 +32,8 @@ class Answer:
     """
 
     __slots__ = (
+        "_add_end",
+        "_add_ns",
         "_body",
         "_end",
         "_exchange",
@@ -43,6 +45,8 @@ class Answer:
         "_limits",
         "_loose",
         "_parser",
+        "_piece_ns",
+        "_pieces",
         "_stamped",
         "_user",
         "closed",
@@ -65,7 +69,11 @@ class Answer:
         self._headers: list[tuple[bytes, bytes]] = []
         self._interim = False
         self._framed = False  # the head says where the body ends
-        self._end = 0
+        self._end = -1  # length of the body, once it has ended
+        self._piece_ns = -1
+        self._pieces = 0
+        self._add_ns = exchange.piece_ns.append
+        self._add_end = exchange.piece_end.append
         self._loose = 0
         self.last_ns = 0
         self._stamped = stamped
@@ -81,7 +89,10 @@ class Answer:
         else:
             self._kernel += 1
             stamp_ns = kernel_ns
-        self.last_ns = stamp_ns = max(stamp_ns, self.last_ns)
+        if stamp_ns < self.last_ns:
+            stamp_ns = self.last_ns
+        else:
+            self.last_ns = stamp_ns
         before = len(self._body)
         try:
             self._parser.feed_data(data)
@@ -90,26 +101,29 @@ class Answer:
             self._account(before, len(data))
             if not self.done:
                 raise httpcore.RemoteProtocolError(f"not HTTP/1.1: {error}") from error
-        else:
-            self._account(before, len(data))
+            return stamp_ns
+        self._account(before, len(data))
         return stamp_ns
 
     def _account(self, before: int, read: int) -> None:
         """What a read of `read` bytes has added to a body of `before`: a piece, within the limits."""
-        exchange, stamp_ns, size = self._exchange, self.last_ns, len(self._body)
-        if self.done and size > self._end:  # the body of a message nobody asked for
+        size = len(self._body)
+        if size > self._end >= 0:  # the body of a message nobody asked for
             size = self._end
             del self._body[size:]
         if size > before:
             self._loose = 0
-            if exchange.piece_ns and exchange.piece_ns[-1] == stamp_ns:
-                exchange.piece_end[-1] = size
+            stamp_ns = self.last_ns
+            if stamp_ns == self._piece_ns:
+                self._exchange.piece_end[-1] = size
             else:
-                exchange.piece_ns.append(stamp_ns)
-                exchange.piece_end.append(size)
+                self._piece_ns = stamp_ns
+                self._add_ns(stamp_ns)
+                self._add_end(size)
+                self._pieces += 1
             if size > self._limits.max_body_bytes:
                 raise BodyTooLarge(f"more than {self._limits.max_body_bytes} bytes")
-            if len(exchange.piece_ns) > MAX_PIECES:
+            if self._pieces > MAX_PIECES:
                 raise BodyTooLarge(f"in more than {MAX_PIECES} pieces")
         elif not self.done:
             self._loose += read

@@ -71,12 +71,14 @@ class Connection:
         self._recvmsg = sock.recvmsg
         self._poller = poller
         self._tls = tls
+        self._plain_stamper = stamper if tls is None else None
         self._byte_idle_ns = byte_idle_ns
         self._limits = limits
         self._on_idle = on_idle
         self._on_closed = on_closed
         self._job: Job | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_ns = 0
         self._progress_ns = 0
         self._mask = _IN
         self._deaf = False  # the peer takes no more of the request; it may still have answered
@@ -108,6 +110,9 @@ class Connection:
     def close(self) -> None:
         if self.open:
             self.open = False
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
             self._poller.unregister(self._socket.fileno())
             self._socket.close()
             self._on_closed(self)
@@ -121,9 +126,31 @@ class Connection:
 
     def _on_events(self, events: int) -> None:
         if events & ~_OUT:
-            self._guard(self._read if self._job is not None else self._read_idle)
+            if self._job is None:
+                self._guard(self._read_idle)
+            elif events == _IN and self._plain_stamper is not None:
+                self._read_plain(self._job, self._plain_stamper)
+            else:
+                self._guard(self._read)
         if events & _OUT and self._job is not None:
             self._guard(self._flush)
+
+    def _read_plain(self, job: Job, stamper: Stamper) -> None:
+        """`_read` of what nearly every chunk is, without what it need not pass: no TLS, more data or the end."""
+        try:
+            data, ancillary, _flags, _address = self._recvmsg(_READ_BYTES, ANCILLARY_BYTES)
+            if data:
+                answer = job.answer
+                self._progress_ns = answer.feed(data, stamper.kernel_ns(ancillary))
+                if answer.done:
+                    self._end(None)
+                return
+        except (BlockingIOError, InterruptedError):
+            return
+        except Exception as fault:
+            self._end(_as_fault(fault))
+            return
+        self._guard(self._ended_by_peer)
 
     def _guard(self, step: Callable[[], None]) -> None:
         """A fault ends this job only, also where it is our own."""
@@ -131,12 +158,8 @@ class Connection:
             step()
         except (BlockingIOError, InterruptedError):
             pass
-        except OSError as error:  # ssl.SSLError too
-            fault = httpcore.ReadError(str(error))
-            fault.__cause__ = error
-            self._end(fault)
         except Exception as fault:
-            self._end(fault)
+            self._end(_as_fault(fault))
 
     def _read(self) -> None:
         data, ancillary, _flags, _address = self._recvmsg(_READ_BYTES, ANCILLARY_BYTES)
@@ -151,11 +174,17 @@ class Connection:
         if data:
             self._progress_ns = answer.feed(data, kernel_ns)
         if ended:
-            if not answer.done:
-                answer.eof()
-            answer.keep_alive = False
-        if answer.done:
+            self._ended_by_peer()
+        elif answer.done:
             self._end(None)
+
+    def _ended_by_peer(self) -> None:
+        job = self._job
+        assert job is not None
+        if not job.answer.done:
+            job.answer.eof()
+        job.answer.keep_alive = False
+        self._end(None)
 
     def _read_idle(self) -> None:
         """An idle connection may bring a new TLS ticket; anything else closes it."""
@@ -219,17 +248,24 @@ class Connection:
     # ---------------------------------------------------------------- the end
 
     def _arm(self, job: Job) -> None:
+        """A timer that fires too early, one of an earlier job, finds nothing and is set anew: that is rare, and
+        setting one for each job is not cheap."""
         due_ns = job.total_ns
         if self._byte_idle_ns is not None:
             idle_ns = self._progress_ns + self._byte_idle_ns
             due_ns = idle_ns if due_ns is None else min(due_ns, idle_ns)
-        if due_ns is not None:
-            delay_s = max(_TIMER_S, (due_ns - now_ns()) / 1e9)
-            self._timer = self._poller.loop.call_later(delay_s, self._look)
+        if due_ns is None or (self._timer is not None and self._timer_ns <= due_ns):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_ns = due_ns
+        self._timer = self._poller.loop.call_later(max(_TIMER_S, (due_ns - now_ns()) / 1e9), self._look)
 
     def _look(self) -> None:
         """A deadline may have passed. What the kernel has got in time counts, though the loop was late."""
         self._timer = None
+        if self._job is None:
+            return
         self._guard(self._read)
         job = self._job
         if job is None:
@@ -261,6 +297,12 @@ class Connection:
     def _settle(self, job: Job) -> None:
         job.peer_closed = job.answer.closed
         job.answer.close()
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+
+
+def _as_fault(error: Exception) -> Exception:
+    """What the socket or TLS says (ssl.SSLError is an OSError), as httpx has it."""
+    if not isinstance(error, OSError):
+        return error
+    fault = httpcore.ReadError(str(error))
+    fault.__cause__ = error
+    return fault

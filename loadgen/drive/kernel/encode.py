@@ -9,6 +9,7 @@ import httpcore
 import httpx
 
 from loadgen.drive.kernel.pool import Origin
+from loadgen.drive.post import Destination, Post
 
 _NAME = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _VALUE = re.compile(rb"[^\x00\r\n]*")
@@ -28,6 +29,20 @@ def origin_of(request: httpx.Request) -> Origin:
     sni = request.extensions.get("sni_hostname") or host
     path = request.extensions.get("uds")
     return Origin(host, url.port or _PORTS[scheme], sni if scheme == "https" else None, path)
+
+
+def encode_head(destination: Destination) -> bytes:
+    """The head of every post to a destination, up to where its own lines begin (`encode_post`)."""
+    request = httpx.Request("POST", destination.url, headers=destination.headers)
+    request.headers.pop("content-length", None)
+    return encode(request, b"").removesuffix(b"\r\n")
+
+
+def encode_post(head: bytes, post: Post) -> bytes:
+    """Head and body. The request id is our own: hexadecimal digits and dashes."""
+    if post.destination.named:
+        head = b"%sx-request-id: %s\r\n" % (head, post.request_id.encode("ascii"))
+    return b"%scontent-length: %d\r\n\r\n%s" % (head, len(post.body), post.body)
 
 
 def encode(request: httpx.Request, body: bytes) -> bytes:

@@ -86,11 +86,12 @@ class Stamper:
         which a step of the wall clock in the last moments does; the caller takes its own time then."""
         self.reads += 1
         for level, kind, data in ancillary:
-            if level == socket.SOL_SOCKET and kind == SO_TIMESTAMPNS and len(data) == _TIMESPEC.size:
+            if kind == SO_TIMESTAMPNS and level == socket.SOL_SOCKET and len(data) == _TIMESPEC.size:
                 seconds, nanoseconds = _TIMESPEC.unpack(data)
-                stamp_ns: int = seconds * 1_000_000_000 + nanoseconds - self._offset.offset_ns
-                if stamp_ns <= now_ns() + self._offset.uncertainty_ns:
+                offset = self._offset
+                stamp_ns: int = seconds * 1_000_000_000 + nanoseconds - offset.offset_ns
+                if stamp_ns <= now_ns() + offset.uncertainty_ns:
                     return stamp_ns
-                self._offset.check()
+                offset.check()
         self.missing += 1
         return None

@@ -17,10 +17,11 @@ from loadgen.clock import now_ns
 from loadgen.drive.kernel.clock_offset import WallOffset
 from loadgen.drive.kernel.connection import Connection, Job
 from loadgen.drive.kernel.dial import Dialer
-from loadgen.drive.kernel.encode import encode, origin_of
+from loadgen.drive.kernel.encode import encode, encode_head, encode_post, origin_of
 from loadgen.drive.kernel.poller import Poller
 from loadgen.drive.kernel.pool import Origin, Pool
 from loadgen.drive.kernel.stamps import Stamper, StampKeeper
+from loadgen.drive.post import Destination, Post
 from loadgen.drive.transport import (
     PlainTransport,
     WireLimits,
@@ -67,6 +68,7 @@ class KernelTransport(httpx.AsyncBaseTransport):
         self._context.set_alpn_protocols(["http/1.1"])
         self._pool = Pool(round(limits.keepalive_s * 1e9))
         self._wire: _Wire | None = None
+        self._heads: dict[Destination, tuple[Origin, bytes]] = {}
 
     @property
     def connections(self) -> int:
@@ -80,19 +82,43 @@ class KernelTransport(httpx.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         exchange = request.extensions.get("exchange") or Exchange()
-        total_ns = None if self._deadlines.total_ns is None else now_ns() + self._deadlines.total_ns
-        job = None
         try:
             origin = origin_of(request)
-            job = Job(encode(request, await request.aread()), exchange, request.method, total_ns)
+            payload = encode(request, await request.aread())
+        except Exception as failure:
+            raise self._failed(failure, exchange, peer_closed=False) from failure
+        await self._exchange(origin, payload, exchange, request.method)
+        return response_of(exchange, request)
+
+    async def post(self, post: Post) -> None:
+        """As `handle_async_request`, without httpx's objects: for the load."""
+        known = self._heads.get(post.destination)
+        if known is None:
+            try:
+                request = post.as_httpx()
+                known = self._heads[post.destination] = origin_of(request), encode_head(post.destination)
+            except Exception as failure:
+                raise self._failed(failure, post.exchange, peer_closed=False) from failure
+        origin, head = known
+        await self._exchange(origin, encode_post(head, post), post.exchange, "POST")
+
+    async def _exchange(self, origin: Origin, payload: bytes, exchange: Exchange, method: str) -> None:
+        total_ns = None if self._deadlines.total_ns is None else now_ns() + self._deadlines.total_ns
+        job = Job(payload, exchange, method, total_ns)
+        try:
             await self._run(job, await self._connection(origin, exchange, total_ns))
         except Exception as failure:
-            exchange.failure, exchange.failure_detail = classify(failure, job is not None and job.peer_closed)
-            raise httpx.TransportError(exchange.failure_detail, request=request) from failure
+            raise self._failed(failure, exchange, job.peer_closed) from failure
         finally:
             if exchange.end_ns is None:
                 exchange.end_ns = now_ns()
-        return response_of(exchange, request)
+
+    @staticmethod
+    def _failed(failure: Exception, exchange: Exchange, peer_closed: bool) -> httpx.TransportError:
+        exchange.failure, exchange.failure_detail = classify(failure, peer_closed)
+        if exchange.end_ns is None:
+            exchange.end_ns = now_ns()
+        return httpx.TransportError(exchange.failure_detail)
 
     async def _run(self, job: Job, connection: Connection) -> None:
         """Send, and wait for the end of the answer. Raises what ended it early."""
