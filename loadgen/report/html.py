@@ -26,7 +26,7 @@ from loadgen.record import Manifest
 from loadgen.redact import printable
 from loadgen.report.attention import attention
 from loadgen.report.figures import figures, level, whole
-from loadgen.report.html_tables import tables, thresholds
+from loadgen.report.html_tables import agreement, tables, thresholds
 from loadgen.report.page import SPACE, Cell, Figure, behind, bounded
 from loadgen.report.reproduce import reproduce
 
@@ -47,7 +47,8 @@ def render_html(summary: Summary, manifest: Manifest) -> str:
         "summary": summary, "manifest": manifest, "policy": policy, "style": Markup(_template("report.css")),
         "script": Markup(script), "plotly": Markup(plotly), "data": _json([_figure(f) for f in shown]),
         "figures": [(f, [behind(p) for p in f.panels]) for f in shown], "tables": tables(summary, manifest),
-        "absent": _absent(summary), "attention": attention(summary), "reproduce": reproduce(manifest),
+        "absent": _absent(summary), "attention": attention(summary), "agreement": agreement(summary),
+        "reproduce": reproduce(manifest),
         "sentences": bounded([f"{level(r)}: {r.sentence}" for r in whole(summary)], SENTENCES, "loads"),
         **_verdict(summary), **_findings(summary),
     }  # fmt: skip

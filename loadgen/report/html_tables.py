@@ -157,15 +157,21 @@ def _failures(summary: Summary) -> Table:
 def _disagreements(summary: Summary) -> Table:
     checks = summary.reconciliation
     bad = [r for r in checks if r.ok is False]
-    good, open_ = sum(r.ok is True for r in checks), sum(r.ok is None for r in checks)
     rows = [
         Row([r.arm, r.window, r.name, number(r.client), number(r.server), number(r.tolerance), _cut(r.note)], "warning")
         for r in bad
     ]
     kept, note = bounded(rows, ROWS, "disagreements")
-    counts = f"Others: {good} agree, {open_} could not be checked."
     head = ("arm", "window", "number", "client", "server", "allowed", "note")
-    return Table("Sources that disagree", head, kept, 3, joined((counts, note)))
+    return Table("Sources that disagree", head, kept, 3, note)
+
+
+def agreement(summary: Summary) -> str:
+    """How many numbers had two sources, and in how many both said the same."""
+    states = [r.ok for r in summary.reconciliation]
+    told, open_ = len(states) - states.count(None), states.count(None)
+    more = f"; {count(open_)} could not be checked" if open_ else ""
+    return f"Sources agree in {count(states.count(True))} of {count(told)} checks{more}."
 
 
 def _client(summary: Summary) -> Table:
@@ -245,8 +251,8 @@ def _value(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
     if isinstance(value, Mapping):
-        return _cut(", ".join(f"{k} {v}" for k, v in value.items()))
-    return _cut("; ".join(map(str, value)) if isinstance(value, list) else str(value))
+        return _cut(", ".join(f"{k} {_value(v)}" for k, v in value.items()))
+    return _cut("; ".join(map(_value, value)) if isinstance(value, list) else str(value))
 
 
 def _cut(text: str) -> str:
