@@ -12,8 +12,8 @@ import pytest
 import typer
 import yaml
 
-from loadgen import cli
 from loadgen.analyze import analyze
+from loadgen.cli import results
 from loadgen.experiment import RunResult
 from loadgen.experiment.ceiling import cpu_count
 from loadgen.record import open_run
@@ -229,7 +229,7 @@ def test_an_invalid_run_is_inconclusive(state: str, validity: str, judged: bool,
     result = RunResult(path, summary.model_copy(update={"validity": told}), state, "a reason")
     found = None
     try:
-        cli._finish(result, json=False, judged=judged)
+        results.finish(result, json=False, judged=judged)
     except typer.Exit as ended:
         found = ended.exit_code
     assert found == code
