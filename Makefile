@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo demo-vllm test check unit setup vllm clean
+.PHONY: demo demo-vllm test check unit setup vllm chromium clean
 
 setup: $(VENV)/.installed
 
@@ -14,6 +14,9 @@ $(VENV)/.installed: pyproject.toml constraints.txt scripts/setup_venv.sh
 
 vllm:
 	@bash scripts/setup_vllm_cpu.sh
+
+chromium:
+	@sh scripts/setup_chromium.sh || { [ $$? -eq 3 ] && [ "$$SPECLOAD_NO_SKIP" != 1 ]; }
 
 demo: setup
 	@$(BIN)/specload demo
@@ -29,9 +32,9 @@ check: setup
 unit: setup
 	$(BIN)/pytest -n 2 -m "not vllm"
 
-# Where pip cannot find the CPU build of torch (the script exits with 3 and says so), the tests against a real vLLM
-# skip with that reason; with SPECLOAD_NO_SKIP=1 that is a failure.
-test: setup check
+# Where pip cannot find the CPU build of torch, or Chromium cannot be installed (the scripts exit with 3 and say so), the
+# tests that need them skip with that reason; with SPECLOAD_NO_SKIP=1 that is a failure.
+test: setup check chromium
 	@bash scripts/setup_vllm_cpu.sh || { [ $$? -eq 3 ] && [ "$$SPECLOAD_NO_SKIP" != 1 ]; }
 	$(BIN)/pytest -n 2 -m "not vllm"
 	$(BIN)/pytest -m vllm

@@ -8,7 +8,7 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import asdict
 from enum import IntEnum
 from pathlib import Path
@@ -19,35 +19,59 @@ import typer
 from rich.console import Console
 
 from loadgen import __version__
-from loadgen.analyze import Summary, analyze
+from loadgen.analyze import Summary
 from loadgen.errors import ScenarioError, SpecloadError, StorageError, TargetUnusable
 from loadgen.experiment import (
     Ceiling,
     RunOptions,
     RunResult,
     check,
+    compare_two,
     demo_rehearsal,
     demo_vllm,
     describe_server,
     doctor,
+    judge_run,
+    last_pass,
     render_doctor,
     run_scenario,
     save_doctor,
 )
 from loadgen.record import list_runs, open_run, record_schema, write_export
 from loadgen.redact import Redactor, printable
-from loadgen.report import RunProgress, planned_load, render_environment, render_plan, render_runs, render_terminal
-from loadgen.scenario import SecretSource, load_scenario, scenario_schema
+from loadgen.report import (
+    RunProgress,
+    planned_load,
+    render_environment,
+    render_html,
+    render_junit,
+    render_markdown,
+    render_plan,
+    render_runs,
+    render_runs_compared,
+    render_terminal,
+    render_verdict,
+)
+from loadgen.scenario import (
+    SecretSource,
+    Threshold,
+    ThresholdError,
+    load_scenario,
+    parse_threshold,
+    scenario_schema,
+)
+from loadgen.verdict import Verdict, verdict_schema
 
 
 class Exit(IntEnum):
-    """Contract: docs/cli.md. 99 joins with the verdict."""
+    """Contract: docs/cli.md."""
 
     PASS = 0
     INTERNAL = 1
     USAGE = 2
     TARGET = 3
     INCONCLUSIVE = 98
+    FAIL = 99
     INTERRUPTED = 130
 
 
@@ -75,7 +99,11 @@ TimeBudget = Annotated[
     str | None, typer.Option("--time-budget", help="fit the scenario into so much time: 90s, 10m, 1h, 1h30m")
 ]
 
+ThresholdTexts = Annotated[
+    list[str], typer.Option("--threshold", help="judge by this instead of the scenario's thresholds (repeatable)")
+]
 RUNS = Path("runs")
+LAST_PASS = "last-pass"
 #: stdout takes no more. Files have their own errors (StorageError) for these.
 _STDOUT_ERRORS = frozenset({errno.EPIPE, errno.ENOSPC, errno.EFBIG, errno.EIO})
 NEXT = """
@@ -244,12 +272,68 @@ def runs(out_dir: Out = RUNS, json: Json = False) -> None:
 def report(
     run_dir: RunDir,
     out_dir: Out = RUNS,
-    format_: Annotated[Literal["text", "json"], typer.Option("--format", help="text or json")] = "text",
+    format_: Annotated[
+        Literal["text", "json", "html", "junit", "markdown"],
+        typer.Option("--format", help="text; json: the summary; html: one page; junit, markdown: the verdict"),
+    ] = "text",
+    file: Annotated[
+        Path | None, typer.Option("--file", help="of --format html; default: RUN/report.html; - is stdout")
+    ] = None,
+    details: Annotated[bool, typer.Option("--details", help="every table, also of a comparison")] = False,
     json: Json = False,
 ) -> None:
     """Recompute every number from a run directory, finished or not, and print it."""
-    summary = analyze(open_run(_run_path(run_dir, out_dir)))
-    _show(summary, json or format_ == "json")
+    path = _run_path(run_dir, out_dir)
+    recorded = open_run(path)
+    judged = judge_run(recorded)
+    if format_ == "html" and not json:
+        return _page(render_html(judged.summary, recorded.manifest), file or path / "report.html")
+    if json or format_ in ("text", "json"):
+        return _show(judged.summary, json or format_ == "json", details)
+    verdict = _there(judged.verdict, run_dir)
+    sys.stdout.write(render_junit(verdict) if format_ == "junit" else render_markdown(verdict))
+    return None
+
+
+@app.command()
+def gate(
+    run_dirs: Annotated[list[Path], typer.Argument(help="run directories, or run ids under --out", metavar="RUN...")],
+    threshold: ThresholdTexts = [],  # noqa: B006
+    out_dir: Out = RUNS,
+    json: Json = False,
+) -> None:
+    """Thresholds to an exit code: 0 all runs pass, 99 one fails, 98 otherwise."""
+    chosen = _thresholds(threshold)
+    judged = [(run, judge_run(open_run(_run_path(run, out_dir)), chosen)) for run in run_dirs]
+    verdicts = [_there(found.verdict, run) for run, found in judged]
+    if json:
+        _print_json([verdict.model_dump(mode="json") for verdict in verdicts])
+    else:
+        for verdict in verdicts:
+            render_verdict(verdict, out)
+    raise typer.Exit(_worst(verdicts))
+
+
+@app.command()
+def compare(
+    first: Annotated[str, typer.Argument(help="the run to compare with: directory, id, or last-pass")],
+    second: Annotated[str, typer.Argument(help="the run that is judged; with last-pass as second, the first is")],
+    threshold: ThresholdTexts = [],  # noqa: B006
+    out_dir: Out = RUNS,
+    json: Json = False,
+) -> None:
+    """Two runs made apart, the second judged against the first; marked, since they were not made in one window."""
+    one, other = (second, first) if second == LAST_PASS else (first, second)
+    judged = open_run(_run_path(Path(other), out_dir))
+    base = last_pass(out_dir, judged) if one == LAST_PASS else _run_path(Path(one), out_dir)
+    found = compare_two(open_run(base), judged, _thresholds(threshold))
+    if json:
+        parts = {"comparison": found.runs, "verdict": found.verdict}
+        _print_json({name: part.model_dump(mode="json") for name, part in parts.items()})
+    else:
+        render_verdict(found.verdict, out)
+        render_runs_compared(found.runs, out)
+    raise typer.Exit(_worst([found.verdict]))
 
 
 @app.command()
@@ -272,13 +356,14 @@ def export(
 
 @app.command()
 def schema(
-    what: Annotated[Literal["scenario", "record", "summary"], typer.Argument(help="which contract")],
+    what: Annotated[Literal["scenario", "record", "summary", "verdict"], typer.Argument(help="which contract")],
 ) -> None:
     """Print a contract as JSON Schema."""
     schemas: dict[str, Callable[[], dict[str, Any]]] = {
         "scenario": scenario_schema,
         "record": record_schema,
         "summary": lambda: Summary.model_json_schema(mode="serialization"),
+        "verdict": verdict_schema,
     }
     _print_json(schemas[what]())
 
@@ -356,7 +441,35 @@ def _finish(result: RunResult, json: bool, *, judged: bool) -> None:
         raise typer.Exit(Exit.INTERNAL)
     if judged and result.summary.validity.state == "invalid":
         _complain(f"the measurement is invalid: {result.summary.validity.reasons[0].removeprefix('invalid: ')}")
-        raise typer.Exit(Exit.INCONCLUSIVE)
+        raise typer.Exit(Exit.FAIL if result.verdict and result.verdict.verdict == "fail" else Exit.INCONCLUSIVE)
+    if judged and result.verdict is not None:
+        raise typer.Exit(_worst([result.verdict]))
+
+
+def _worst(verdicts: Sequence[Verdict]) -> Exit:
+    words = {verdict.verdict for verdict in verdicts}
+    if "fail" in words:
+        return Exit.FAIL
+    return Exit.PASS if words == {"pass"} else Exit.INCONCLUSIVE
+
+
+def _there(verdict: Verdict | None, run: Path) -> Verdict:
+    if verdict is None:
+        raise ScenarioError([f"{run}: nothing to judge: it has one arm and its scenario names no thresholds"])
+    return verdict
+
+
+def _thresholds(texts: Sequence[str]) -> tuple[Threshold, ...] | None:
+    """None where nothing is given: then the scenario's hold."""
+    found, problems = [], []
+    for text in texts:
+        try:
+            found.append(parse_threshold(text))
+        except ThresholdError as error:
+            problems.append(f"--threshold {text!r}: {error}")
+    if problems:
+        raise ScenarioError(problems)
+    return tuple(found) or None
 
 
 def _without_success(summary: Summary) -> list[str]:
@@ -365,11 +478,22 @@ def _without_success(summary: Summary) -> list[str]:
     return [name for name, requests in asked.items() if requests.sent and not requests.outcomes.get("ok")]
 
 
-def _show(summary: Summary, json: bool) -> None:
+def _show(summary: Summary, json: bool, details: bool = False) -> None:
     if json:
         return _print_json(summary.model_dump(mode="json"))
-    render_terminal(summary, out)
+    render_terminal(summary, out, details)
     return None
+
+
+def _page(html: str, file: Path) -> None:
+    if str(file) == "-":
+        sys.stdout.write(html)
+        return
+    try:
+        file.write_text(html, encoding="utf-8")
+    except OSError as error:
+        raise StorageError(f"{file}: cannot be written: {error.strerror}") from None
+    _line(f"wrote {file}")
 
 
 def _ceiling(found: Ceiling) -> dict[str, Any]:

@@ -142,12 +142,12 @@ def test_a_plan_beyond_the_caps_of_production_is_refused(tmp_path: Path) -> None
 def test_check_draws_the_load_and_counts_it(tmp_path: Path) -> None:
     done = specload("check", write(tmp_path), "--offline", "--json")
     found = json.loads(done.stdout)
-    assert found["totals"]["requests"] == 2 + 3  # two measured, three of warm-up
+    assert found["totals"]["requests"] == 2 + 6 * 3  # two measured, at most six windows of three of warm-up
     assert found["stages"][0]["unit"] == "users"
     assert set(found["stages"][0]["values"]) == {1.0}
 
 
-@pytest.mark.parametrize("what", ["scenario", "record", "summary"])
+@pytest.mark.parametrize("what", ["scenario", "record", "summary", "verdict"])
 def test_schemas_are_json_schema(what: str) -> None:
     from jsonschema import Draft202012Validator
 

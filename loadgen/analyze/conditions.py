@@ -29,7 +29,7 @@ def conditions(frame: Frame, group: Group) -> Conditions:
         top_k=[int(k) for k in known(frame.top_k[rows])],
         batch_size_mean=running_mean(group.windows),
         concurrency_mean=in_flight_mean(frame, group.windows),
-        cache_hit_share=_cache_hits(frame, group),
+        cache_hit_share=cache_hits(frame, group),
     )
 
 
@@ -75,7 +75,7 @@ def in_flight_mean(frame: Frame, windows: Sequence[SegmentWindow]) -> N:
     return exact(busy / total, n, CLIENT)
 
 
-def _cache_hits(frame: Frame, group: Group) -> N:
+def cache_hits(frame: Frame, group: Group) -> N:
     """Prompt tokens found in the prefix cache ÷ asked for: from counters, else from the responses."""
     counters = group.counters
     if counters is not None:

@@ -7,42 +7,21 @@ mean TPOT_baseline / mean TPOT_candidate = E / c, an identity of pooled means: T
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from loadgen.analyze.arms import ArmData
 from loadgen.analyze.conditions import running_mean
-from loadgen.analyze.frames import Frame
 from loadgen.analyze.groups import Group, stage_groups
 from loadgen.analyze.spec_counts import Steps
-from loadgen.analyze.speculation import Setting, decode_steps
+from loadgen.analyze.speculation import decode_steps
 from loadgen.analyze.summary import Decomposition, N
 from loadgen.analyze.values import absent, exact
-from loadgen.analyze.windows import SegmentWindow
-from loadgen.record import ArmFacts
 
 #: Running batches further apart than this are not like for like
 ALIKE = 1.10
 #: Scrapes of the running batch below which nothing is said of it
 LOOKS = 5
-BASELINE = "baseline"
-
-
-@dataclass(frozen=True)
-class ArmData:
-    """What the analysis knows of one arm."""
-
-    frame: Frame
-    windows: tuple[SegmentWindow, ...]
-    setting: Setting
-
-
-def baseline_of(arms: Mapping[str, ArmFacts]) -> str | None:
-    """The arm of that name, else the only one found without speculation, else none."""
-    if BASELINE in arms:
-        return BASELINE
-    off = [name for name, facts in arms.items() if facts.speculation is False]
-    return off[0] if len(off) == 1 else None
 
 
 def decompose(
@@ -59,7 +38,7 @@ def decompose(
         for group in _stages(data):
             other = base.get(group.windows[0].phase.stage_index)
             if other is not None:
-                found.append(_pair((name, data, group), (baseline, arms[baseline], other), net))
+                found.append(pair_of((name, data, group), (baseline, arms[baseline], other), net))
     return found
 
 
@@ -70,7 +49,7 @@ def _stages(data: ArmData) -> Sequence[Group]:
 Side = tuple[str, ArmData, Group]
 
 
-def _pair(candidate: Side, baseline: Side, net: Mapping[tuple[str, str], N]) -> Decomposition:
+def pair_of(candidate: Side, baseline: Side, net: Mapping[tuple[str, str], N]) -> Decomposition:
     speedup = _speedup(candidate, baseline)
     e = _e_ratio(candidate, baseline)
     c = _cost(e, speedup)

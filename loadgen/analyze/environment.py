@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from loadgen.analyze.decompose import baseline_of
+from loadgen.analyze.arms import baseline_among
 from loadgen.analyze.environment_rules import KeyRule, covers, rule_for
 from loadgen.analyze.summary import Difference
 from loadgen.record import ArmFacts, Manifest
@@ -47,8 +47,7 @@ def declared_by(scenario: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
 
 def reference_arm(arms: Mapping[str, ArmFacts], scenario: Mapping[str, Any]) -> str:
     """The arm the others are held against: the scenario's, else the baseline, else the first."""
-    named = (scenario.get("comparison") or {}).get("baseline")
-    return str(named) if named in arms else baseline_of(arms) or next(iter(arms), "")
+    return baseline_among(arms, scenario) or next(iter(arms), "")
 
 
 def judged(

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from loadgen.analyze.arms import ArmData
 from loadgen.analyze.columns import Bools, Floats, Ints, floats, ints, labels, strings
-from loadgen.analyze.decompose import ArmData
 from loadgen.analyze.environment import declared_by, judged, reference_arm
 from loadgen.analyze.environment_rules import CACHE_APART, FIRST_LINE_TOKENS, FOREIGN_SHARE
 from loadgen.analyze.frames import MEASURE

@@ -65,6 +65,7 @@ class Frame:
     stream: Bools
     task_type: NDArray[np.object_]
     case_no: Ints  # equal numbers are the same prompt
+    seq: Ints  # number within the stage: equal in all arms and repeats for the same case
     request_id: NDArray[np.object_]
     segment: Ints
     stage_index: Ints
@@ -140,7 +141,7 @@ def frame_of(requests: pa.Table, arm: str) -> Frame:
     decode_tokens = np.where(np.isnan(decode_s), np.nan, decode_tokens)
     return Frame(
         arm=arm, n=table.num_rows, outcome=outcome, ok=ok, net=ok | drained, stream=stream,
-        task_type=strings(table, "task_type"), case_no=labels(table, "case_id"),
+        task_type=strings(table, "task_type"), case_no=labels(table, "case_id"), seq=ints(table, "seq")[0],
         request_id=strings(table, "request_id"), segment=ints(table, "segment")[0],
         stage_index=ints(table, "stage_index")[0], repeat_idx=ints(table, "repeat_idx")[0],
         temperature=floats(table, "temperature"), top_p=floats(table, "top_p"), top_k=floats(table, "top_k"),

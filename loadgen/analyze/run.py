@@ -8,50 +8,60 @@ from typing import Any
 import numpy as np
 
 from loadgen.analyze import latency
+from loadgen.analyze.arms import ArmData, arm_data
+from loadgen.analyze.comparison import compare
 from loadgen.analyze.conditions import conditions, of_run
-from loadgen.analyze.decompose import ArmData, baseline_of, decompose
+from loadgen.analyze.decompose import decompose
 from loadgen.analyze.environment import environment_diff, in_order
 from loadgen.analyze.equality import equality, equality_differences
+from loadgen.analyze.estimates import Estimates
 from loadgen.analyze.failures import failures_of
-from loadgen.analyze.frames import Frame, frame_of
+from loadgen.analyze.findings import Facts, findings_of
 from loadgen.analyze.groups import Group, groups_of, overall
+from loadgen.analyze.intervals import with_intervals
 from loadgen.analyze.reconcile import reconcile
-from loadgen.analyze.speculation import Setting, speculation
+from loadgen.analyze.speculation import speculation
 from loadgen.analyze.summary import Absent, Arm, Failure, G, N, Requests, Summary
 from loadgen.analyze.throughput import Flow, flow_of, throughput
 from loadgen.analyze.validity import validity
-from loadgen.analyze.windows import windows_of
 from loadgen.drive import Accounting, Outcome
-from loadgen.record import ArmFacts, RunData
+from loadgen.record import RunData
 
-LATER = "not part of this version: arms are shown side by side, without intervals or a verdict"
+LATER = "not judged yet"
+ONE_ARM = "the run has one arm: nothing to compare it with"
 
 
 def analyze(run: RunData) -> Summary:
     """Every published number of a run, also of one that was interrupted or killed. Pure."""
     manifest = run.manifest
-    arms = {name: _arm_data(run, name) for name in manifest.arms}
+    arms = {name: arm_data(run, name) for name in manifest.arms}
     slos = manifest.scenario.get("slos") or {}
-    shown = {name: _arm(data, slos, failures_of(run.requests, name)) for name, data in arms.items()}
+    estimates = Estimates(run, arms)
+    shown = {
+        name: with_intervals(_arm(data, slos, failures_of(run.requests, name)), name, estimates)
+        for name, data in arms.items()
+    }
     reconciliation = [
         row
         for data in arms.values()
         for row in reconcile(data.frame, data.windows, data.setting.facts.chunk_unit, data.setting.k)
     ]
+    known = of_run(run)
+    rows = compare(estimates)
     alike = equality(run, arms, reconciliation)
     return Summary(
         run_id=manifest.run_id,
         finished=manifest.state == "finished",
         validity=validity(run, {name: (data.frame, data.windows) for name, data in arms.items()}, reconciliation),
         arms=shown,
-        decomposition=decompose(arms, baseline_of(manifest.arms), _net_by_stage(shown)),
+        decomposition=decompose(arms, estimates.baseline, _net_by_stage(shown)),
         reconciliation=reconciliation,
+        comparison=rows if estimates.baseline is not None else Absent(reason=ONE_ARM),
+        findings=findings_of(Facts(estimates, shown, rows, known)),
         environment=in_order([*environment_diff(manifest), *equality_differences(run, alike)]),
         equality=alike,
-        comparison=Absent(reason=LATER),
-        findings=Absent(reason=LATER),
         verdict=Absent(reason=LATER),
-        conditions=of_run(run),
+        conditions=known,
     )
 
 
@@ -63,31 +73,6 @@ def _net_by_stage(arms: Mapping[str, Arm]) -> dict[tuple[str, str], N]:
         for g in arm.by
         if g.stage is not None and g.task_type is None
     }
-
-
-def _arm_data(run: RunData, name: str) -> ArmData:
-    frame = frame_of(run.requests, name)
-    return ArmData(frame, windows_of(run, frame), _setting(run.manifest.arms[name], frame, run.manifest.scenario))
-
-
-def _setting(facts: ArmFacts, frame: Frame, scenario: Mapping[str, Any]) -> Setting:
-    tasks = (scenario.get("workload") or {}).get("tasks") or []
-    limit = facts.capabilities.get("max_model_len")
-    return Setting(
-        facts=facts,
-        k=_longest_draft(facts, frame),
-        artefact=facts.capabilities.get("counts_artefact"),
-        structured=any(task.get("json_schema") for task in tasks),
-        max_model_len=int(limit) if limit is not None else None,
-    )
-
-
-def _longest_draft(facts: ArmFacts, frame: Frame) -> int | None:
-    """As the server's configuration tells, else the longest any response told."""
-    if facts.speculation is False:
-        return 0
-    told = frame.stats.k[~np.isnan(frame.stats.k)]
-    return facts.k if facts.k is not None or not len(told) else int(told.max())
 
 
 def _arm(data: ArmData, slos: Mapping[str, Any], failures: list[Failure]) -> Arm:

@@ -1,7 +1,18 @@
 """Stop or continue: pure decisions on live aggregates."""
 
 from loadgen.control.decide import decide
+from loadgen.control.live import LIVE_TIMES, LiveThresholds, Sample
 from loadgen.control.types import Decision, Live
 from loadgen.control.warmup import Settling, WarmUpWindow, settle
 
-__all__ = ["Decision", "Live", "Settling", "WarmUpWindow", "decide", "settle"]
+__all__ = [
+    "LIVE_TIMES",
+    "Decision",
+    "Live",
+    "LiveThresholds",
+    "Sample",
+    "Settling",
+    "WarmUpWindow",
+    "decide",
+    "settle",
+]

@@ -8,10 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 
 from loadgen.clock import now_ns
-from loadgen.control import Live
+from loadgen.control import Live, Sample
 from loadgen.drive.cap import Budget
 from loadgen.drive.flight import Flight
 from loadgen.drive.ledger import ExchangeReader, Redact
+from loadgen.drive.live import Recent
 from loadgen.drive.types import Attempt, Outcome, Sink
 from server_adapters.base import Adapter
 
@@ -59,16 +60,17 @@ class Tally:
     """Live aggregates of a run's requests in this process; the drivers of all its arms share one.
 
     `budget`: what the run may send, of all its processes together; None = no limit. `recent`: how many of
-    the last ended requests are looked at for failures.
+    the last ended requests are looked at for failures. `samples`: where measured requests are told to control.
     """
 
-    def __init__(self, budget: Budget | None = None, recent: int = RECENT) -> None:
+    def __init__(self, budget: Budget | None = None, recent: int = RECENT, samples: Recent | None = None) -> None:
         self.sent = 0
         self.ended = 0
         self.failed = 0
         self.output_tokens = 0
         self._budget = budget
         self._recent: deque[bool] = deque(maxlen=recent)
+        self._samples = samples
 
     def permit(self) -> bool:
         """Whether one more request may be sent. It must be, then: it has been taken from the budget."""
@@ -84,6 +86,12 @@ class Tally:
         self.failed += attempt.outcome not in (Outcome.OK, Outcome.ABORTED)
         if attempt.outcome not in (Outcome.CLIENT_FAULT, Outcome.ABORTED):
             self._recent.append(attempt.outcome in _SERVER_FAILURES)
+        if self._samples is not None:
+            self._samples.add(attempt)
+
+    def take_samples(self) -> tuple[Sample, ...]:
+        """Of the measured requests that ended since the last call; empty where nobody watches."""
+        return () if self._samples is None else self._samples.take()
 
     def counts(self) -> Counts:
         return Counts(

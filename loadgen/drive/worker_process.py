@@ -17,11 +17,13 @@ from typing import Any, Protocol
 
 import httpx
 
+from loadgen.control import Sample
 from loadgen.drive.asking import Asking, DriveLimits
 from loadgen.drive.cap import Budget, RateCap
 from loadgen.drive.driver import Driver
 from loadgen.drive.health import quiet_gc
 from loadgen.drive.ledger import Redact
+from loadgen.drive.live import Recent
 from loadgen.drive.recorder import RECENT, Counts, Tally
 from loadgen.drive.request import DriveArm
 from loadgen.drive.segment_run import StopReason
@@ -70,7 +72,7 @@ class WorkerSetup:
     """All that a worker needs, of `workers` alike; is pickled. `shard` (i, n): the run drives that share of its plan.
 
     `sinks(worker)` makes the worker's sink in its own process. `transport` makes the wire; `transports` that of
-    arms with one of their own, by name.
+    arms with one of their own, by name. `watched`: samples of what ends are told, too.
     """
 
     arms: tuple[DriveArm, ...]
@@ -83,6 +85,7 @@ class WorkerSetup:
     shard: tuple[int, int] | None = None
     transport: Callable[[Deadlines], httpx.AsyncBaseTransport] = make_transport
     transports: Mapping[str, Callable[[Deadlines], httpx.AsyncBaseTransport]] = field(default_factory=dict)
+    watched: bool = False
     worker: int = 0
     workers: int = 1
 
@@ -136,11 +139,13 @@ class Poised:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """So far: of the whole run, and of the segments in progress. `sink_failed`: the sink keeps nothing any more."""
+    """So far: of the whole run, and of the segments in progress. `sink_failed`: the sink keeps nothing any more.
+    `samples`: of what ended since the last report."""
 
     counts: Counts
     accounting: Mapping[int, Accounting]
     sink_failed: str | None
+    samples: tuple[Sample, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +229,8 @@ class _Worker:
         self._pipe = pipe
         self._setup = setup
         self._sink = _Learning(setup.sinks(setup.worker))
-        self._tally = Tally(budget, recent=-(-RECENT // setup.workers))
+        samples = Recent(seed=setup.worker) if setup.watched else None
+        self._tally = Tally(budget, recent=-(-RECENT // setup.workers), samples=samples)
         self._rate_per_s: float | None = None
         self._segments = {segment.number: segment for segment in setup.plan.segments}
         self._drivers = {arm.name: self._driver(arm) for arm in setup.arms}
@@ -327,4 +333,4 @@ class _Worker:
     def _progress(self) -> Progress:
         driven = {n: self._drivers[self._segments[n].arm].accounting for n in self._begins}
         accounting = {n: replace(books) for n, books in driven.items() if books is not None}
-        return Progress(self._tally.counts(), accounting, self._sink.sink.failed)
+        return Progress(self._tally.counts(), accounting, self._sink.sink.failed, self._tally.take_samples())

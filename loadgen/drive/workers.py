@@ -11,6 +11,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from loadgen.clock import now_ns
+from loadgen.control import Sample
 from loadgen.drive.cap import Budget
 from loadgen.drive.recorder import Counts
 from loadgen.drive.segment_run import StopReason
@@ -45,7 +46,8 @@ class Workers:
     """The worker processes of a run. Does not raise for a worker that dies: that is told to `on_lost`, once and
     at once, and what is awaited of it ends.
 
-    `on_ended(requests, failed)`: so many more requests have ended. `max_requests` is exact over all workers.
+    `on_ended(requests, failed)`: so many more requests have ended. `on_samples`: of measured ones among them, where the
+    setup says `watched`. `max_requests` is exact over all workers.
     """
 
     def __init__(
@@ -57,7 +59,9 @@ class Workers:
         max_requests_per_second: float | None = None,
         on_ended: Callable[[int, int], None] = lambda _requests, _failed: None,
         on_lost: Callable[[str], None] = lambda _reason: None,
+        on_samples: Callable[[Sequence[Sample]], None] = lambda _samples: None,
     ) -> None:
+        self._on_samples = on_samples
         self._setup = replace(setup, workers=workers)
         self._max_requests = max_requests
         self._rate_per_s = max_requests_per_second
@@ -157,6 +161,8 @@ class Workers:
         ended, failed = progress.counts.ended - before.ended, progress.counts.failed - before.failed
         if ended:
             self._on_ended(ended, failed)
+        if progress.samples:
+            self._on_samples(progress.samples)
 
 
 class _Link:

@@ -2,19 +2,23 @@
 
 from loadgen.experiment.ceiling import Ceiling, DoctorReport, save_doctor
 from loadgen.experiment.check import CheckReport, check
+from loadgen.experiment.comparing import Compared, compare_two, last_pass
 from loadgen.experiment.demo import demo_rehearsal, demo_vllm
 from loadgen.experiment.doctor import doctor
 from loadgen.experiment.doctor_table import render_doctor
 from loadgen.experiment.driving import worker_count
 from loadgen.experiment.init import ServerReport, describe_server
+from loadgen.experiment.judging import Judged, judge_run, save_judged
 from loadgen.experiment.lengths import measure_lengths
 from loadgen.experiment.preflight import Preflight, ReadyArm, preflight
-from loadgen.experiment.single import Progress, RunOptions, RunResult, run_scenario, save_summary
+from loadgen.experiment.single import Progress, RunOptions, RunResult, run_scenario
 
 __all__ = [
     "Ceiling",
     "CheckReport",
+    "Compared",
     "DoctorReport",
+    "Judged",
     "Preflight",
     "Progress",
     "ReadyArm",
@@ -22,15 +26,18 @@ __all__ = [
     "RunResult",
     "ServerReport",
     "check",
+    "compare_two",
     "demo_rehearsal",
     "demo_vllm",
     "describe_server",
     "doctor",
+    "judge_run",
+    "last_pass",
     "measure_lengths",
     "preflight",
     "render_doctor",
     "run_scenario",
     "save_doctor",
-    "save_summary",
+    "save_judged",
     "worker_count",
 ]

@@ -19,7 +19,7 @@ from loadgen.scenario import Limits, LoadedScenario, limits_of
 class CheckReport:
     """`ready` is None where the targets were not looked at. `estimate` rests on an assumption. `loaded`: what is
     planned, fitted into the time budget where there is one. `workers`: processes that a run drives it with.
-    `warnings`: what the plan asks of them beyond their `ceiling`. `environment`: in what the arms are not alike."""
+    `warnings`: what the plan asks of them beyond their `ceiling`. `environment`: what is not alike in the arms."""
 
     loaded: LoadedScenario
     plan: Plan
@@ -52,8 +52,8 @@ async def check(
     refuse_beyond(plan, limits)
     notes = (*notes, *(check_context(plan, ready) if ready else ()), *plan.design.marks)
     guess, able = estimate(plan), ceiling()
-    workers = workers or worker_count(plan, cpu_count())
-    warnings = tuple(beyond(guess.peak, guess.assumption, able, workers))
     arms = {name: arm.facts for name, arm in ready.arms.items()} if ready else {}
     unlike = tuple(differences(arms, loaded.scenario.model_dump(mode="json")))
+    workers = workers or worker_count(plan, cpu_count())
+    warnings = tuple(beyond(guess.peak, guess.assumption, able, workers))
     return CheckReport(loaded, plan, limits, guess, ready, notes, workers, able, warnings, unlike)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import ceil
 from typing import Literal
@@ -10,6 +10,7 @@ from typing import Literal
 import httpcore
 import httpx
 
+from loadgen.control import Sample
 from loadgen.drive import (
     Deadlines,
     DriveArm,
@@ -82,6 +83,8 @@ def make_workers(
     transport: TransportName,
     on_ended: Callable[[int, int], None],
     on_lost: Callable[[str], None],
+    on_samples: Callable[[Sequence[Sample]], None],
+    watched: bool,
 ) -> Workers:
     """The run's workers, not yet started. The caps count the requests of all arms together: they may share hardware."""
     exchanged = with_places_exchanged(scenario)
@@ -108,6 +111,7 @@ def make_workers(
         shard=shard,
         transport=TRANSPORTS[transport],
         transports={a.name: partial(_reaching, a.reach, transport) for a in ready.arms.values() if not a.reach.usual},
+        watched=watched,
     )
     return Workers(
         setup,
@@ -116,4 +120,5 @@ def make_workers(
         max_requests_per_second=limits.max_requests_per_second,
         on_ended=on_ended,
         on_lost=on_lost,
+        on_samples=on_samples,
     )

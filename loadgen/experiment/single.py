@@ -6,14 +6,12 @@ import asyncio
 import signal
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-import orjson
-
-from loadgen.analyze import Summary, analyze
+from loadgen.analyze import Summary
 from loadgen.clock import now_ns
 from loadgen.control import Live, decide
 from loadgen.drive import SegmentResult, StopReason, WorkerEnd
@@ -23,16 +21,19 @@ from loadgen.experiment.budget import fit_time
 from loadgen.experiment.ceiling import cpu_count
 from loadgen.experiment.context import check_context
 from loadgen.experiment.driving import TransportName, make_workers, worker_count
+from loadgen.experiment.judging import Judged, judge_run, save_judged, save_report
 from loadgen.experiment.lengths import measure_lengths
 from loadgen.experiment.manifest import manifest_of
 from loadgen.experiment.places import Standing, found_ready
 from loadgen.experiment.preflight import Preflight, redactor_of
 from loadgen.experiment.servers import ArmServers, arm_servers
 from loadgen.experiment.warmups import WarmUps
+from loadgen.experiment.watching import Watch
 from loadgen.observe import Edge, Idle, Scrape
 from loadgen.plan import Fitted, LengthModel, Plan, Segment, build_plan, correct_lengths
 from loadgen.record import PhaseRecord, RunWriter, open_run
 from loadgen.scenario import Limits, LoadedScenario, limits_of
+from loadgen.verdict import Verdict
 
 CONTROL_INTERVAL_S = 0.5
 #: Between all workers having said ready and a segment's time zero: the drivers' set-up must not make arrivals late.
@@ -78,13 +79,14 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class RunResult:
-    """`state`: finished, interrupted (by the user), inconclusive (a worker died) or failed (ended by control); all
-    but the first with `reason`."""
+    """`state`: finished, interrupted (by the user), stopped (by a threshold with abort_on_fail), inconclusive (a worker
+    died) or failed (ended by control); all but the first with `reason`."""
 
     path: Path
     summary: Summary
     state: str
     reason: str | None
+    verdict: Verdict | None = None
 
 
 async def run_scenario(loaded: LoadedScenario, options: RunOptions, progress: Progress) -> RunResult:
@@ -101,7 +103,8 @@ async def run_scenario(loaded: LoadedScenario, options: RunOptions, progress: Pr
             loaded = fitted.loaded
         run, notes = await _prepared(loaded, fitted, ready, servers, progress, options)
         state, reason = await _driven(run, notes)
-    return RunResult(run.writer.path, _summary(run.writer.path, progress), state, reason)
+    judged = _judged(run.writer.path, progress)
+    return RunResult(run.writer.path, judged.summary, state, reason, judged.verdict)
 
 
 async def _prepared(
@@ -157,26 +160,18 @@ def _close(writer: RunWriter, state: str, reason: str | None, run: _Run) -> Stor
     return None
 
 
-def _summary(path: Path, progress: Progress) -> Summary:
-    summary = analyze(open_run(path))
+def _judged(path: Path, progress: Progress) -> Judged:
+    run = open_run(path)
+    judged = judge_run(run)
     try:
-        save_summary(path, summary)
+        save_judged(path, judged)
     except StorageError as error:
         progress.say(str(error))
-    return summary
-
-
-def save_summary(path: Path, summary: Summary) -> None:
-    """Write summary.json into a run directory, whole or not at all."""
-    data = orjson.dumps(summary.model_dump(mode="json"), option=orjson.OPT_INDENT_2)
-    temporary = path / "summary.json.part"
     try:
-        temporary.write_bytes(data)
-        temporary.replace(path / "summary.json")
-    except OSError as error:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        raise StorageError(f"{path}: summary.json cannot be written: {error.strerror}") from None
+        save_report(path, judged.summary, run.manifest)
+    except Exception as error:  # a page that cannot be made must not cost the run its summary and its exit code
+        progress.say(f"report.html was not written: {error}")
+    return judged
 
 
 class _Run:
@@ -203,9 +198,12 @@ class _Run:
         self.writer = writer
         self.progress = progress
         self.ends: list[WorkerEnd] = []
+        self.watch = Watch(self.scenario, plan)
+        self.broke_threshold = False
         self.workers = make_workers(
             writer.manifest.workers, self.scenario, plan, lengths, ready, limits, writer,
             shard=options.shard, transport=options.transport, on_ended=progress.ended, on_lost=self._lost,
+            on_samples=self.watch.take, watched=self.watch.any,
         )  # fmt: skip
         self.waiting: dict[str, deque[float]] = {name: deque(maxlen=WAITING_KEPT) for name in ready.arms}
         self.standing = Standing(self.scenario, plan, ready, servers, self._scraped)
@@ -227,6 +225,8 @@ class _Run:
             return "interrupted", self.stop_reason
         if self.lost is not None:
             return "inconclusive", self.lost
+        if self.broke_threshold:
+            return "stopped", self.stop_reason
         return ("failed", self.stop_reason) if self.stop_reason else ("finished", None)
 
     async def _segments(self) -> None:
@@ -273,6 +273,8 @@ class _Run:
             swapped=segment.swapped,
         )  # fmt: skip
         self.writer.phase(record)
+        if segment.phase == "measure":
+            self.watch.began(begin_ns)
         watcher = asyncio.create_task(self._control(segment))
         try:
             result = await self.workers.drive(segment, begin_ns)
@@ -358,6 +360,10 @@ class _Run:
             decision = decide(live, self.limits)
             if decision.action == "abort":
                 self._stop(decision.reason or "stopped by control", "policy")
+            broken = self.watch.decide()
+            if broken.action == "abort" and self.stop_reason is None:
+                self.broke_threshold = True
+                self._stop(broken.reason or "a threshold failed", "policy")
 
     def _stop(self, reason: str, why: StopReason) -> None:
         """Control may find the same reason again and again: only the user's second stop cuts what is in flight."""

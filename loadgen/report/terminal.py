@@ -10,7 +10,7 @@ from rich.text import Text
 
 from loadgen.analyze import Absent, Summary, Validity
 from loadgen.redact import printable
-from loadgen.report import tables
+from loadgen.report import comparison, tables
 from loadgen.report.attention import attention
 from loadgen.report.environment import render_environment
 from loadgen.report.format import DASH
@@ -19,6 +19,9 @@ FOOTNOTE = (
     f"{DASH} not measured, or too few samples (p95 needs 20, p99 100): every reason stands in summary.json. "
     "Terms: docs/method.md."
 )
+MORE = "All tables: specload report RUN --details. Every number, interval and reason: summary.json."
+#: Lines of a comparison's page; the others stand in the details
+ATTENTION, REASONS = 4, 3
 _VALIDITY = {
     "valid": ("green", "."),
     "doubtful": ("yellow", ": read its numbers with these reasons in mind."),
@@ -26,16 +29,48 @@ _VALIDITY = {
 }
 
 
-def render_terminal(summary: Summary, console: Console) -> None:
-    """Print `summary` to `console`. Everything printed stands in summary.json."""
+def render_terminal(summary: Summary, console: Console, details: bool | None = None) -> None:
+    """Print `summary` to `console`. Everything printed stands in summary.json.
+
+    `details`: every table. Default: where arms are not compared; a comparison is one page."""
     console.rule(f"[bold]specload[/bold] {summary.run_id}")
-    for line in attention(summary):
-        console.print(Text(f"! {line}", style="yellow"))
-    _validity(summary.validity, console)
+    compared = not isinstance(summary.comparison, Absent)
+    if compared or not isinstance(summary.verdict, Absent):
+        comparison.verdict_lines(summary, console)
+    _stands_out(attention(summary), console, None if details or not compared else ATTENTION)
+    _validity(summary.validity, console, None if details or not compared else REASONS)
+    if not isinstance(summary.comparison, Absent):
+        comparison.render_comparison(summary.comparison, console)
+    comparison.findings_lines(summary.findings, console)
+    if compared and not details:
+        _conditions(summary.conditions, console)
+        console.print(
+            Text(
+                "All tables: specload report RUN --details. Every number, interval and reason: summary.json.",
+                style="dim",
+            )
+        )
+        return
     _sentences(summary, console)
     _conditions(summary.conditions, console)
+    _tables(summary, console)
+    console.print(Text(FOOTNOTE, style="dim"))
+    _not_judged(summary, console)
+
+
+def _stands_out(lines: list[str], console: Console, most: int | None) -> None:
+    for line in lines[:most]:
+        console.print(Text(f"! {line}", style="yellow"))
+    if most is not None and len(lines) > most:
+        console.print(Text(f"! {len(lines) - most} more lines like these: --details", style="yellow"))
+
+
+def _tables(summary: Summary, console: Console) -> None:
+    rows = [] if isinstance(summary.comparison, Absent) else summary.comparison
     render_environment(summary.environment, console)
     shown = (
+        comparison.numbers_table(rows),
+        comparison.parts_table(rows),
         tables.decomposition(summary.decomposition),
         tables.by_stage(summary),
         tables.by_task(summary),
@@ -51,8 +86,6 @@ def render_terminal(summary: Summary, console: Console) -> None:
     for table in shown:
         if table is not None and table.row_count:
             console.print(table)
-    console.print(Text(FOOTNOTE, style="dim"))
-    _not_judged(summary, console)
 
 
 def _not_judged(summary: Summary, console: Console) -> None:
@@ -66,12 +99,14 @@ def _not_judged(summary: Summary, console: Console) -> None:
         console.print(Text(f"no {', '.join(names)}: {reason}", style="dim"))
 
 
-def _validity(validity: Validity, console: Console) -> None:
+def _validity(validity: Validity, console: Console, most: int | None) -> None:
     """Before any number: is this a measurement of the server? Each reason names its own weight."""
     style, meaning = _VALIDITY[validity.state]
     console.print(Text(f"This measurement is {validity.state}{meaning}", style=style))
-    for reason in validity.reasons:
+    for reason in validity.reasons[:most]:
         console.print(Text(f"   {reason}", style=style))
+    if most is not None and len(validity.reasons) > most:
+        console.print(Text(f"   {len(validity.reasons) - most} more reasons: --details", style=style))
 
 
 def _conditions(conditions: Mapping[str, Any], console: Console) -> None:

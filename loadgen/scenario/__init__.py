@@ -6,21 +6,37 @@ from loadgen.scenario.comparison import ROUNDS, Comparison, DesignName, ends_by_
 from loadgen.scenario.lengths import Empirical, Fixed, Length, LogNormal, Normal, PairedLengths, Uniform
 from loadgen.scenario.limits import Limits, Safety, limits_of
 from loadgen.scenario.load import LoadedScenario, load_scenario
+from loadgen.scenario.metrics import AGGREGATES, LIVE_SELECTORS, METRICS, SELECTORS, Metric
 from loadgen.scenario.model import DeadlineKeys, Scenario, Scrape, Slos, Warmup
 from loadgen.scenario.prompts import OwnPrompt, PromptSet
 from loadgen.scenario.reach import Reach, reach_of
 from loadgen.scenario.schema import scenario_schema
 from loadgen.scenario.secrets import read_secret
 from loadgen.scenario.stages import ArrivalStage, ConcurrencyStage, Ramp, Stage
+from loadgen.scenario.thresholds import (
+    Condition,
+    Operator,
+    Relative,
+    Threshold,
+    ThresholdError,
+    ThresholdKeys,
+    parse_threshold,
+    read_thresholds,
+)
 from loadgen.scenario.tls import TlsKeys
 from loadgen.scenario.workload import SamplingKeys, SharedPrefix, Task, Workload
 
 __all__ = [
+    "AGGREGATES",
+    "LIVE_SELECTORS",
+    "METRICS",
     "ROUNDS",
+    "SELECTORS",
     "Arm",
     "ArrivalStage",
     "Comparison",
     "ConcurrencyStage",
+    "Condition",
     "DeadlineKeys",
     "DesignName",
     "Empirical",
@@ -30,12 +46,15 @@ __all__ = [
     "Limits",
     "LoadedScenario",
     "LogNormal",
+    "Metric",
     "Normal",
+    "Operator",
     "OwnPrompt",
     "PairedLengths",
     "PromptSet",
     "Ramp",
     "Reach",
+    "Relative",
     "Safety",
     "SamplingKeys",
     "Scenario",
@@ -45,6 +64,9 @@ __all__ = [
     "Slos",
     "Stage",
     "Task",
+    "Threshold",
+    "ThresholdError",
+    "ThresholdKeys",
     "TlsKeys",
     "Uniform",
     "Warmup",
@@ -52,7 +74,9 @@ __all__ = [
     "ends_by_time",
     "limits_of",
     "load_scenario",
+    "parse_threshold",
     "reach_of",
     "read_secret",
+    "read_thresholds",
     "scenario_schema",
 ]

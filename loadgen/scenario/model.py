@@ -24,7 +24,9 @@ from loadgen.scenario.base import (
 )
 from loadgen.scenario.comparison import REPEATS, ArmName, Comparison, comparison_problems
 from loadgen.scenario.limits import Limits, Safety, combine
-from loadgen.scenario.stages import ArrivalStage, ConcurrencyStage, Stage, named
+from loadgen.scenario.stages import ArrivalStage, ConcurrencyStage, Ramp, Stage, named
+from loadgen.scenario.threshold_checks import Surroundings, threshold_problems
+from loadgen.scenario.thresholds import Threshold, ThresholdItem, read_thresholds
 from loadgen.scenario.workload import SamplingKeys, Workload
 
 #: Windows of warm-up, where the scenario does not say how much is enough.
@@ -121,6 +123,14 @@ class Scenario(Model):
     deadlines: DeadlineKeys = Field(DeadlineKeys(), description="limits of one request")
     slos: Slos = Field(Slos(), description="limits a request must meet to count as goodput")
     scrape: Scrape = Field(Scrape(), description="reading the servers' counters")
+    thresholds: list[ThresholdItem] = Field(
+        default_factory=list,
+        description="what decides pass or fail; default: with two arms or more, those of docs/verdict.md",
+    )
+
+    @property
+    def parsed_thresholds(self) -> tuple[Threshold, ...]:
+        return read_thresholds(self.thresholds)
 
     @field_validator("repeats")
     @classmethod
@@ -156,7 +166,10 @@ class Scenario(Model):
     def _consistent(self) -> Scenario:
         limits = combine(self.environment, self.safety)
         problems = [p for i, stage in enumerate(self.load) for p in _above_caps(i, stage, limits)]
-        refuse(problems + _too_many(self, limits) + _min_tokens(self) + comparison_problems(self))
+        problems += comparison_problems(self)
+        if not problems:
+            problems += threshold_problems(self.thresholds, _surroundings(self))
+        refuse(problems + _too_many(self, limits) + _min_tokens(self))
         return self
 
 
@@ -209,3 +222,19 @@ def _min_tokens(scenario: Scenario) -> list[tuple[Loc, str]]:
             text = f"{least} is above the shortest output ({shortest}) of workload.tasks.{i}: set its low bound"
             problems.append(((*where, "min_tokens"), text))
     return problems
+
+
+def _surroundings(scenario: Scenario) -> Surroundings:
+    users = [stage.concurrency for stage in scenario.load if isinstance(stage, ConcurrencyStage)]
+    rates = [stage.rate_per_s for stage in scenario.load if isinstance(stage, ArrivalStage)]
+    return Surroundings(
+        arms=list(scenario.arms),
+        baseline=scenario.baseline,
+        task_types=list(dict.fromkeys(task.task_type for task in scenario.workload.tasks)),
+        stages=[stage.name for stage in scenario.load],
+        concurrencies=[str(n) for n in sorted({n for n in users if isinstance(n, int)})],
+        rates=[f"{rate:g}" for rate in sorted({rate for rate in rates if not isinstance(rate, Ramp)})],
+        slos=any(
+            limit is not None for limit in (scenario.slos.ttft_s, scenario.slos.tpot_s, scenario.slos.total_time_s)
+        ),
+    )

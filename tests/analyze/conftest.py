@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import orjson
 import pyarrow as pa
 import pytest
@@ -14,6 +16,19 @@ from loadgen.drive import Accounting
 from loadgen.observe import Scrape, Scraped
 from loadgen.record import HEALTH, REQUESTS, ArmFacts, Idle, Manifest, PhaseRecord, RunData
 from server_adapters.base import CANONICAL, MetricsPage, Series
+from server_adapters.rehearsal import (
+    TASK_TYPES,
+    Case,
+    EngineConfig,
+    Models,
+    Record,
+    SamplingParams,
+    SimulationPlan,
+    Stage,
+    corpus_cases,
+    load_models,
+    simulate,
+)
 
 #: all times of the tests are seconds after this CLOCK_MONOTONIC instant
 ORIGIN_NS = 1_000_000_000_000
@@ -288,3 +303,165 @@ def run() -> Run:
 def fresh() -> type[Run]:
     """For property tests, which need a new run an example."""
     return Run
+
+
+Spoil = Callable[[str, int, dict[str, Any]], dict[str, Any]]
+
+
+class Simulated:
+    """A comparison on the rehearsal engine in virtual time, as a run: same cases in both arms, block by block."""
+
+    def __init__(self, models: Models) -> None:
+        self.models = models
+
+    def cases(self, n: int, seed: int, **sampling: Any) -> tuple[Case, ...]:
+        """`n` (a multiple of 4) cases of all tasks in equal shares."""
+        params = SamplingParams(**{"temperature": 0.7, "max_tokens": 64, **sampling})
+        return tuple(corpus_cases(self.models, dict.fromkeys(TASK_TYPES, n // 4), params, seed))
+
+    def run(
+        self,
+        arms: dict[str, EngineConfig | Callable[[int], EngineConfig]],
+        stages: Sequence[int | float],
+        *,
+        blocks: int = 20,
+        cases: int = 16,
+        seed: int = 1,
+        spoil: Spoil | None = None,
+        **sampling: Any,
+    ) -> RunData:
+        """A stage is a concurrency (int) or a rate per second (float). An arm may be another engine in each block.
+        `spoil(arm, seq, columns)`: what the client saw instead."""
+        made = Run()
+        made.scenario["workload"] = {"tasks": [{"task_type": t, "prompts": "own.jsonl"} for t in TASK_TYPES]}
+        places = [(i, b) for i in range(len(stages)) for b in range(blocks)]
+        drawn = self.cases(cases * len(places), seed, **sampling)
+        asked = [
+            self._stage(stages[i], drawn[n * cases : (n + 1) * cases], seed + b) for n, (i, b) in enumerate(places)
+        ]
+        for arm, (name, config) in enumerate(arms.items()):
+            first = config(0) if callable(config) else config
+            made.arm(name, speculation=first.speculation is not None, k=4 if first.speculation else 0)
+            for number, records in enumerate(self._played(name, config, asked, places, seed, 100 * arm)):
+                i, b = places[number]
+                self._book(made, name, i, b, stages[i], records, spoil, cases)
+        return made.data()
+
+    def _played(
+        self,
+        name: str,
+        config: EngineConfig | Callable[[int], EngineConfig],
+        asked: Sequence[Stage],
+        places: Sequence[tuple[int, int]],
+        seed: int,
+        noise: int,
+    ) -> Sequence[Sequence[Record]]:
+        """Records stage by stage, each later in time than the one before."""
+        if not callable(config):
+            plan = SimulationPlan({name: replace(config, seed=noise)}, tuple(asked))
+            records = simulate(plan, seed, self.models).records
+            return [[r for r in records if r.stage == n] for n in range(len(asked))]
+        played, clock_s = [], 0.0
+        for stage, (_, b) in zip(asked, places, strict=True):
+            plan = SimulationPlan({name: replace(config(b), seed=noise + b)}, (stage,))
+            records = simulate(plan, seed, self.models).records
+            for r in records:
+                r.chunk_times_s = [at + clock_s for at in r.chunk_times_s]
+                for field in ("arrival_s", "first_scheduled_s", "first_token_s", "end_s"):
+                    setattr(r, field, getattr(r, field) + clock_s)
+            clock_s = max(r.end_s or 0.0 for r in records)
+            played.append(records)
+        return played
+
+    @staticmethod
+    def _stage(level: int | float, cases: tuple[Case, ...], seed: int) -> Stage:
+        if isinstance(level, int):
+            return Stage(cases, concurrency=level)
+        gaps = np.random.default_rng(seed).exponential(1 / level, len(cases))
+        return Stage(cases, arrivals_s=tuple(np.cumsum(gaps).tolist()))
+
+    @staticmethod
+    def _book(
+        made: Run, arm: str, i: int, b: int, level: int | float, records: Sequence[Record], spoil: Spoil | None,
+        cases: int,
+    ) -> None:  # fmt: skip
+        number = len(made.phases)
+        closed = isinstance(level, int)
+        start, end = min(r.arrival_s for r in records), max(r.end_s or 0.0 for r in records)
+        made.segment(
+            number, arm=arm, start=start, full=None if closed else start, end=end,
+            load_end=max(r.arrival_s for r in records),
+            stage=f"{'c' if closed else 'r'}{level:g}", stage_index=i, block=b,
+            executor="concurrency" if closed else "arrival_rate", concurrency=level if closed else None,
+            rate_per_s=None if closed else level,
+        )  # fmt: skip
+        order = {r.case_id: j for j, r in enumerate(records)}
+        in_flight = sorted(r.end_s or 0.0 for r in records)
+        for r in records:
+            seq = b * cases + order[r.case_id]
+            chunks = [(at - r.arrival_s, n) for at, n in zip(r.chunk_times_s, r.chunk_tokens, strict=True)]
+            ended = sum(e <= r.arrival_s for e in in_flight)
+            begun = sum(o.arrival_s <= r.arrival_s for o in records)
+            columns: dict[str, Any] = {
+                "seq": seq, "case_id": f"{i}/{b}/{r.case_id}", "task_type": r.task_type, "block": b,
+                "input_len": r.num_prompt_tokens, "concurrency": begun - ended, "outcome": "ok",
+                "server_queue_s": (r.first_scheduled_s or 0) - r.arrival_s,
+                "server_prefill_s": (r.first_token_s or 0) - (r.first_scheduled_s or 0),
+                "server_decode_s": (r.end_s or 0) - (r.first_token_s or 0),
+                **(_stats_of(r) if r.spec is not None else {}),
+            }  # fmt: skip
+            told = {"chunks": chunks, **columns} if spoil is None else spoil(arm, seq, {"chunks": chunks, **columns})
+            made.request(told.pop("chunks"), arm=arm, segment=number, sent=r.arrival_s, **told)
+
+
+def _stats_of(record: Record) -> dict[str, Any]:
+    spec = record.spec
+    assert spec is not None
+    return {
+        "spec_source": "per_request", "verify_rounds": spec.num_spec_steps, "drafted_tokens": spec.num_draft_tokens,
+        "accepted_tokens": spec.num_accepted_tokens, "accepted_histogram": spec.acceptance_histogram,
+        "rollback_count": spec.rollback_count,
+        "rollback_low": spec.rollback_count, "rollback_high": spec.rollback_count,
+        "per_step_accepted": spec.per_step_accepted, "per_step_drafted": spec.per_step_drafted,
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def simulated() -> Simulated:
+    return Simulated(load_models())
+
+
+def fill(
+    run: Run,
+    number: int,
+    arm: str,
+    block: int,
+    step_s: Sequence[float],
+    *,
+    tokens: int = 1,
+    steps: int = 10,
+    first_s: float = 0.1,
+    at: float | None = None,
+    spare_s: float = 0.0,
+    labels: dict[str, Any] | None = None,
+    **columns: Any,
+) -> None:
+    """A block at concurrency 1: a request for each step time, one after the other, then `spare_s` of nothing."""
+    start = 10.0 * number if at is None else at
+    took = sum(round(first_s + steps * s, 9) for s in step_s) + spare_s
+    run.segment(
+        number, arm=arm, block=block, start=start, full=start, load_end=start + took, end=start + took, **(labels or {})
+    )
+    sent = start
+    for i, s in enumerate(step_s):
+        chunks = [(first_s, 1), *((round(first_s + (j + 1) * s, 9), tokens) for j in range(steps))]
+        seq = block * len(step_s) + i
+        run.request(
+            chunks, sent=sent, arm=arm, segment=number, **{"seq": seq, "case_id": f"c{seq}", "block": block, **columns}
+        )
+        sent += round(first_s + steps * s, 9)
+
+
+@pytest.fixture(scope="session")
+def filled() -> Callable[..., None]:
+    return fill

@@ -89,14 +89,17 @@ def test_without_a_common_measure_nothing_is_invented(pair) -> None:
     assert found.sentence.startswith("Decoding cannot be compared: no ok stream of candidate")
 
 
-def test_baseline_is_the_named_arm_or_the_only_one_without_speculation(run) -> None:
+def test_baseline_is_the_named_arm_or_the_only_one_without_speculation_or_the_first(run) -> None:
     run.arm("plain", speculation=False)
     run.arm("quick")
     run.segment(0, arm="plain")
     run.segment(1, arm="quick")
     assert [(d.candidate, d.baseline) for d in run.summary().decomposition] == [("quick", "plain")]
     run.arm("other", speculation=False)
-    assert run.summary().decomposition == []
+    assert [(d.candidate, d.baseline) for d in run.summary().decomposition] == [("quick", "plain")]
+    run.scenario["comparison"] = {"baseline": "quick"}
+    assert [(d.candidate, d.baseline) for d in run.summary().decomposition] == [("plain", "quick")]
+    run.scenario["comparison"] = {"baseline": None}
     run.arm("baseline")
     assert run.summary().decomposition == []
     run.segment(2, arm="baseline")

@@ -234,3 +234,33 @@ async def test_a_server_without_http2_is_no_success(play: Any, http: Any, plain:
     exchange = await ask(plain(http2=True), server.url)
     assert (exchange.failure, exchange.complete) == (Outcome.MALFORMED, False)
     assert exchange.failure_detail == "http: HTTP/2 was asked for, and the server speaks HTTP/1.1"
+
+
+async def test_the_driver_over_http2(driver: Any, segments: Any, sink: Any, soon: Any) -> None:
+    """Whole attempts, each with times of its own, from requests that share a connection."""
+
+    async def answer(server: H2, number: int, _body: bytes) -> None:
+        server.h2.send_headers(number, [(":status", "200"), ("content-type", "text/event-stream")])
+        for finish in (None, None, "stop"):
+            await asyncio.sleep(0.01)
+            choice = {"index": 0, "delta": {"content": "x"}, "finish_reason": finish}
+            server.h2.send_data(number, b"data: " + json.dumps({"choices": [choice]}).encode() + b"\n\n")
+            server.flush()
+        server.h2.send_data(number, b"data: [DONE]\n\n")
+        server.h2.end_stream(number)
+        server.flush()
+
+    context = ssl.create_default_context(cafile=str(PEM))
+
+    def transport(deadlines: Deadlines) -> PlainTransport:
+        return make_transport(deadlines, None, context, None, True)
+
+    async with h2_server(answer) as (url, made):
+        result = await driver(url, transport=transport).run(segments.open([0, 5, 10, 15, 20, 25]), soon())
+    assert result.accounting.sent == 6
+    assert sink.outcomes == {Outcome.OK: 6}
+    assert len(made) == 1
+    for attempt in sink.attempts:
+        assert (len(attempt.ledger), attempt.ledger.coalesced, attempt.timestamp_source) == (3, 0, "user")
+        assert attempt.sent_ns < attempt.first_token_ns < attempt.last_token_ns
+    assert sum(attempt.connect_ns is not None for attempt in sink.attempts) == 1

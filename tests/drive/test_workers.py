@@ -15,6 +15,7 @@ import orjson
 import pytest
 
 from loadgen.clock import now_ns
+from loadgen.control import Sample
 from loadgen.drive import (
     Accounting,
     Asking,
@@ -90,7 +91,8 @@ async def crew(tmp_path: Path) -> AsyncIterator[MakeCrew]:
         )
         arm = DriveArm("base", adapter_named("vllm"), (Target(url, (), "m", {}),), "m", CAPABILITIES, "chat")
         limits = DriveLimits(Deadlines(2000 * MS, None, None, None), 20_000 * MS)
-        setup = WorkerSetup((arm,), plan, ESTIMATE, limits, asking, Redactor(), sinks)
+        watched = more.pop("watched", False)
+        setup = WorkerSetup((arm,), plan, ESTIMATE, limits, asking, Redactor(), sinks, watched=watched)
         lost: list[str] = []
         ended: list[tuple[int, int]] = []
         one = Workers(setup, workers, on_lost=lost.append, on_ended=lambda *n: ended.append(n), **more)
@@ -188,6 +190,26 @@ async def test_max_requests_is_exact_over_all_workers(play: Any, http: Any, plan
     assert (check_books(whole).sent, whole.aborted) == (3, None)
     assert (check_books(ended).sent, ended.aborted) == (11, "policy")
     assert one.workers.counts.sent == len(server.got) == (await one.close()).requests.num_rows == 14
+
+
+@pytest.mark.parametrize("watched", [True, False])
+async def test_samples_of_what_ended_reach_the_coordinator_where_someone_watches(
+    play: Any, http: Any, plan_of: MakePlan, crew: MakeCrew, watched: bool
+) -> None:
+    """Every request once, failed ones too, with the times of its record."""
+    server = await play(lambda n, _got: [b"HTTP/1.1 500 -\r\ncontent-length: 0\r\n\r\n"] if n == 3 else http.answer(2))
+    told: list[Sample] = []
+    load = [{"kind": "concurrency", "concurrency": 2, "cases": 12}]
+    one = await crew(server.url, plan_of(load), 2, watched=watched, on_samples=told.extend)
+    await one.drive()
+    rows = (await one.close()).requests.to_pylist()
+    assert len(rows) == 12
+    if not watched:
+        assert told == []
+        return
+    assert sorted(s.failed for s in told) == [False] * 11 + [True]
+    seen = sorted(s.times[0] for s in told if s.times[0] is not None and not s.failed)
+    assert seen == sorted(row["ttft_s"] for row in rows if row["outcome"] == "ok")
 
 
 async def test_the_rate_cap_is_shared_by_those_who_work(

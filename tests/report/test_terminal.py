@@ -21,7 +21,7 @@ def summary() -> Summary:
 
 def shown(summary: Summary, width: int = 120) -> str:
     console = Console(file=io.StringIO(), width=width, highlight=False)
-    render_terminal(summary, console)
+    render_terminal(summary, console, details=True)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue().replace("\u00a0", " ")
 

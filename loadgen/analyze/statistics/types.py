@@ -16,7 +16,7 @@ Ints = NDArray[np.int64]
 LEVEL = 0.95
 #: Blocks that a bootstrap over time blocks needs (docs/statistics.md, "Minimum samples").
 MIN_BLOCKS = 20
-#: Paired blocks that a t interval needs: with fewer, its limits are ten times apart even for steady blocks.
+#: Paired blocks that a t interval needs: with two, t is 12.7 and the interval says nothing.
 MIN_PAIRS = 3
 #: Cases that an interval clustered by case needs.
 MIN_CLUSTERS = 20

@@ -1,0 +1,303 @@
+"""Numbers of a candidate beside the baseline, from paired design blocks (docs/method.md, "Comparison").
+
+A ratio is the geometric mean over the blocks, its interval the t interval of their log-ratios. Means of requests are
+paired by case: only cases that have the number in both arms, and the others are counted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from loadgen.analyze.columns import Bools, Floats, Ints
+from loadgen.analyze.metrics import COUNTED, all_sent, column, population
+from loadgen.analyze.samples_by_block import drawn
+from loadgen.analyze.sides import Side
+from loadgen.analyze.spec_counts import Steps, from_step_counters
+from loadgen.analyze.statistics import Estimate, bonferroni, log_ratio_t, mean_bootstrap, quantile_ratio_bootstrap
+from loadgen.analyze.values import CHUNK, CLIENT, COUNTERS, PER_REQUEST
+
+BLOCKS = "blocks"
+#: Share of a block at full load from which its steady window speaks for it
+STEADY = 1 / 3
+
+
+def unknown(reason: str, n: int = 0, unit: str = BLOCKS, source: str = CLIENT, level: float = 0.95) -> Estimate:
+    return Estimate(None, None, None, n, unit, "none", source, reason, level)
+
+
+def with_note(found: Estimate, note: str | None) -> Estimate:
+    """A note beside what is already said."""
+    if note is None:
+        return found
+    return replace(found, reason=note if found.reason is None else f"{found.reason}; {note}")
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The rows of both arms under one selection. `whole`: it is all requests of its stages, so that windows and
+    counters are its own."""
+
+    candidate: Side
+    baseline: Side
+    rows: Ints
+    base_rows: Ints
+    whole: bool
+
+    @cached_property
+    def blocks(self) -> Ints:
+        """The blocks that both arms finished, with a request of the selection in both."""
+        count = len(self.candidate.keys)
+        both = self.candidate.whole & self.baseline.whole
+        for side, rows in ((self.candidate, self.rows), (self.baseline, self.base_rows)):
+            mine = side.block[rows]
+            both &= np.bincount(mine[mine >= 0], minlength=count) > 0
+        return np.flatnonzero(both)
+
+    @cached_property
+    def matched(self) -> tuple[Ints, Ints]:
+        """Rows of the same cases, candidate and baseline, in usable blocks."""
+        partner = self.candidate.partner[self.rows]
+        there = np.zeros(self.baseline.frame.n + 1, dtype=np.bool_)
+        there[self.base_rows] = True
+        usable = (partner >= 0) & there[partner] & np.isin(self.candidate.block[self.rows], self.blocks)
+        return self.rows[usable], partner[usable]
+
+    def with_both(self, name: str) -> tuple[Ints, Ints, str | None]:
+        """Matched rows that are ok and have the number in both arms, and how many others there are."""
+        mine, theirs = self.matched
+        good = self._has(self.candidate, name)[mine] & self._has(self.baseline, name)[theirs]
+        asked = (population(self.candidate.frame, name)[mine]).sum()
+        left_out = int(asked - good.sum())
+        note = f"{left_out} of {int(asked)} cases left out: not ok, or without the number, in one arm or both"
+        return mine[good], theirs[good], note if left_out else None
+
+    @staticmethod
+    def _has(side: Side, name: str) -> Bools:
+        frame = side.frame
+        found: Bools = frame.ok & population(frame, name) & ~np.isnan(column(frame, name))
+        return found
+
+
+def ratio_of_blocks(pair: Pair, candidate: Floats, baseline: Floats, level: float, source: str) -> Estimate:
+    """Of one number a block and arm; blocks in which either is missing or not above 0 are left out and counted."""
+    mine, theirs = candidate[pair.blocks], baseline[pair.blocks]
+    usable = (np.nan_to_num(mine) > 0) & (np.nan_to_num(theirs) > 0)
+    left_out = int((~usable).sum())
+    note = (
+        f"{left_out} of {len(usable)} paired blocks left out: without the number, or 0, in one arm"
+        if left_out
+        else None
+    )
+    if not usable.any():
+        return unknown(note or "no design block is finished in both arms", source=source, level=level)
+    return with_note(log_ratio_t(mine[usable], theirs[usable], level, source=source), note)
+
+
+def net_throughput(pair: Pair, level: float) -> Estimate:
+    """Net tokens per second of the blocks, candidate ÷ baseline.
+
+    Of their steady windows; where a block was at full load for less than a third of its time, in either arm, of whole
+    blocks, in which both arms did the same work."""
+    steady = steady_enough(pair)
+    rates = [_net_rate(side, rows, steady) for side, rows in _both(pair)]
+    note = (
+        None
+        if steady
+        else "whole blocks, with ramp and drain: they were at full load for less than a third of their time"
+    )
+    return with_note(ratio_of_blocks(pair, rates[0], rates[1], level, CHUNK), note)
+
+
+def steady_enough(pair: Pair) -> bool:
+    """Every usable block stood at full load for at least `STEADY` of its time, in both arms."""
+    shares = [(side.steady_s / side.whole_s)[pair.blocks] for side in (pair.candidate, pair.baseline)]
+    return all(bool((np.nan_to_num(share) >= STEADY).all()) for share in shares)
+
+
+def _both(pair: Pair) -> tuple[tuple[Side, Ints], tuple[Side, Ints]]:
+    return (pair.candidate, pair.rows), (pair.baseline, pair.base_rows)
+
+
+def _net_rate(side: Side, rows: Ints, steady: bool) -> Floats:
+    """By block; NaN where a request's output was not counted by anybody."""
+    net = rows[side.frame.net[rows]]
+    flow, seconds = (side.flow.steady, side.steady_s) if steady else (side.flow.run, side.whole_s)
+    uncounted = np.nan_to_num(side.sums(net, side.flow.uncounted[net].astype(np.float64))) > 0
+    return np.where(uncounted, np.nan, side.sums(net, flow[net]) / seconds)
+
+
+def decode_speedup(pair: Pair, level: float) -> Estimate:
+    """Mean time per output token, pooled in each block, baseline ÷ candidate: above 1 = faster."""
+    tpot, note = _tpot(pair)
+    return with_note(ratio_of_blocks(pair, tpot[1], tpot[0], level, CHUNK), note)
+
+
+def _tpot(pair: Pair) -> tuple[tuple[Floats, Floats], str | None]:
+    """(candidate, baseline) Σ decode seconds ÷ Σ decode tokens by block, of the same cases."""
+    mine, theirs, note = pair.with_both("tpot_s")
+    sides = ((pair.candidate, mine), (pair.baseline, theirs))
+    c, b = (s.sums(rows, s.frame.decode_s[rows]) / s.sums(rows, s.frame.decode_tokens[rows]) for s, rows in sides)
+    return (c, b), note
+
+
+def mean_ratio(pair: Pair, name: str, level: float, *, inverse: bool = False) -> Estimate:
+    """Ratio of the block means of the same cases, candidate ÷ baseline (`inverse`: the other way round)."""
+    means, note, source = _means(pair, name)
+    first, second = (means[1], means[0]) if inverse else means
+    return with_note(ratio_of_blocks(pair, first, second, level, source), note)
+
+
+def mean_difference(pair: Pair, name: str, level: float, seed: int) -> Estimate:
+    """Mean over the blocks of the difference of the block means, candidate − baseline."""
+    means, note, source = _means(pair, name)
+    return with_note(_difference(pair, means[0] - means[1], level, seed, source), note)
+
+
+def _means(pair: Pair, name: str) -> tuple[tuple[Floats, Floats], str | None, str]:
+    mine, theirs, note = pair.with_both(name)
+    if not len(mine) and name in COUNTED and pair.whole:
+        counted = _counted_mean(pair.candidate, name), _counted_mean(pair.baseline, name)
+        return counted, None, COUNTERS
+    found = []
+    for side, rows in ((pair.candidate, mine), (pair.baseline, theirs)):
+        values = column(side.frame, name)[rows]
+        found.append(side.sums(rows, values) / side.sums(rows, np.ones(len(rows))))
+    return (found[0], found[1]), note, PER_REQUEST if name in COUNTED else CLIENT
+
+
+def _counted_mean(side: Side, name: str) -> Floats:
+    """By block, from the servers' counters: Σ ÷ count of their histogram."""
+    found = np.full(len(side.keys), np.nan)
+    for at, counters in enumerate(side.counters):
+        if counters is not None:
+            total, count = (counters.get(f"{COUNTED[name]}_{part}") for part in ("sum", "count"))
+            if total is not None and count:
+                found[at] = total / count
+    return found
+
+
+def _difference(pair: Pair, by_block: Floats, level: float, seed: int, source: str) -> Estimate:
+    differences = by_block[pair.blocks]
+    told = ~np.isnan(differences)
+    if not told.any():
+        return unknown("no design block has the number in both arms", source=source, level=level)
+    block = np.arange(int(told.sum()), dtype=np.int64)
+    return replace(mean_bootstrap(differences[told], block, seed=seed, level=level, source=source), unit=BLOCKS)
+
+
+def share_difference(pair: Pair, hits: tuple[Bools, Bools], level: float, seed: int) -> Estimate:
+    """Share of the sent requests with a hit, candidate − baseline, mean over blocks."""
+    shares = []
+    for (side, rows), hit in zip(_both(pair), hits, strict=True):
+        shares.append(side.sums(rows, hit[rows].astype(np.float64)) / side.sums(rows, np.ones(len(rows))))
+    return _difference(pair, shares[0] - shares[1], level, seed, CLIENT)
+
+
+def share_ratio(pair: Pair, hits: tuple[Bools, Bools], level: float) -> Estimate:
+    """Of the shares over all usable blocks; a share may be 0, so it has no interval: its difference has."""
+    shares = []
+    for (side, rows), hit in zip(_both(pair), hits, strict=True):
+        mine = rows[np.isin(side.block[rows], pair.blocks)]
+        shares.append(float(hit[mine].mean()) if len(mine) else np.nan)
+    if np.isnan(shares).any():
+        return unknown("no design block is finished in both arms", level=level)
+    if shares[1] == 0:
+        return unknown("the baseline's share is 0: see the difference", len(pair.blocks), level=level)
+    why = "a ratio of shares has no interval: see the difference"
+    return Estimate(shares[0] / shares[1], None, None, len(pair.blocks), BLOCKS, "pooled shares", CLIENT, why, level)
+
+
+def quantile_ratio(pair: Pair, name: str, q: float, level: float, seed: int) -> Estimate:
+    """Of the all-sent view, over the usable blocks."""
+    parts = [_values(side, rows, name, pair.blocks) for side, rows in _both(pair)]
+    for (values, _), side in zip(parts, (pair.candidate, pair.baseline), strict=True):
+        if not len(values):
+            return unknown(f"{side.name} has no request with the number in a paired block", level=level)
+    (mine, my_block), (theirs, their_block) = parts
+    return quantile_ratio_bootstrap(mine, my_block, theirs, their_block, q, seed=seed, level=level)
+
+
+def sample_ratio(pair: Pair, name: str, q: float, level: float, seed: int) -> Estimate:
+    """Of chunks or tokens."""
+    parts = []
+    for side, rows in _both(pair):
+        found = drawn(side, rows, name)
+        inside = np.isin(found.block, pair.blocks)
+        if not inside.any():
+            return unknown(f"{side.name} has no sample in a paired block", level=level)
+        parts.append((found.values[inside], found.block[inside]))
+    (mine, my_block), (theirs, their_block) = parts
+    return quantile_ratio_bootstrap(mine, my_block, theirs, their_block, q, seed=seed, level=level, source=CHUNK)
+
+
+def _values(side: Side, rows: Ints, name: str, blocks: Ints) -> tuple[Floats, Ints]:
+    values = all_sent(side.frame, name)[rows]
+    keep = ~np.isnan(values) & np.isin(side.block[rows], blocks)
+    return values[keep], side.block[rows][keep]
+
+
+def quantile_difference(mine: Estimate, theirs: Estimate, level: float) -> Estimate:
+    """Candidate − baseline of two intervals made at the level `half_level(level)`: it covers at least `level`."""
+    method = "difference of two intervals (Bonferroni)"
+    if mine.value is None or theirs.value is None or np.isinf(theirs.value):
+        reason = mine.reason if mine.value is None else theirs.reason
+        return unknown(reason or "the baseline's percentile falls among failed requests", level=level)
+    low = high = None
+    if mine.low is not None and theirs.high is not None and np.isfinite(theirs.high):
+        low = mine.low - theirs.high
+    if mine.high is not None and theirs.low is not None and np.isfinite(theirs.low):
+        high = mine.high - theirs.low
+    whole = low is not None and high is not None
+    return Estimate(
+        mine.value - theirs.value, low if whole else None, high if whole else None, min(mine.n, theirs.n), mine.unit,
+        method, mine.source, mine.reason or theirs.reason, level, mine.needs_n or theirs.needs_n,
+    )  # fmt: skip
+
+
+def half_level(level: float) -> float:
+    return bonferroni(level, 2)
+
+
+def decode_parts(pair: Pair, level: float) -> dict[str, Estimate]:
+    """`e_ratio`, `c` and `speedup_decode`: in every block speedup = E / c, so it holds for their means as well."""
+    (tpot_c, tpot_b), note = _tpot(pair)
+    speedup = with_note(ratio_of_blocks(pair, tpot_b, tpot_c, level, CHUNK), note)
+    steps = _tokens_per_step(pair)
+    if isinstance(steps, str):
+        none = unknown(steps, level=level)
+        return {"e_ratio": none, "c": none, "speedup_decode": speedup}
+    e_c, e_b, source = steps
+    return {
+        "e_ratio": ratio_of_blocks(pair, e_c, e_b, level, source),
+        "c": with_note(ratio_of_blocks(pair, e_c * tpot_c, e_b * tpot_b, level, source), note),
+        "speedup_decode": speedup,
+    }
+
+
+def _tokens_per_step(pair: Pair) -> tuple[Floats, Floats, str] | str:
+    """(candidate, baseline, source) by block: the servers' own step counts where both have them for every block,
+    else the chunks; or why neither tells."""
+    if pair.whole:
+        counted = [_counted_steps(side, rows, pair.blocks) for side, rows in _both(pair)]
+        if len(pair.blocks) and not any(np.isnan(c[pair.blocks]).any() for c in counted):
+            return counted[0], counted[1], COUNTERS
+    found = []
+    for side, rows in _both(pair):
+        steps, tokens = side.steps
+        mine = rows[side.frame.ok[rows] & ~np.isnan(steps[rows])]
+        if not len(mine):
+            return f"{side.name}: no stream's chunks tell its decode steps, and no counter does for every block"
+        found.append(side.sums(mine, tokens[mine]) / np.maximum(side.sums(mine, steps[mine]), 0.5))
+    return found[0], found[1], CHUNK
+
+
+def _counted_steps(side: Side, rows: Ints, blocks: Ints) -> Floats:
+    found = np.full(len(side.keys), np.nan)
+    for at in blocks:
+        steps: Steps | None = from_step_counters(side.frame, rows[side.block[rows] == at], side.counters[at])
+        if steps is not None and steps.steps > 0:
+            found[at] = steps.tokens / steps.steps
+    return found

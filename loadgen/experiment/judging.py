@@ -1,0 +1,133 @@
+"""A run directory to its verdict: what analyze found, laid before the verdict room."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from loadgen.analyze import Difference, Estimates, Query, Summary, analyze
+from loadgen.errors import StorageError
+from loadgen.record import Manifest, RunData, open_run
+from loadgen.report import render_html, reproduce
+from loadgen.scenario import METRICS, Threshold, read_thresholds
+from loadgen.verdict import Facts, Verdict, judge
+
+NEUTRAL = {"ratio": 1.0, "difference": 0.0}
+
+
+@dataclass(frozen=True)
+class Judged:
+    """`verdict` None: one arm, and no thresholds. It stands in `summary`, too."""
+
+    summary: Summary
+    verdict: Verdict | None
+
+
+def judge_run(run: RunData, thresholds: Sequence[Threshold] | None = None) -> Judged:
+    """Every number of a run, and its verdict. `thresholds`: instead of the scenario's."""
+    summary, estimates = analyze(run), Estimates(run)
+    if thresholds is None:
+        thresholds = read_thresholds(run.manifest.scenario.get("thresholds") or ())
+    verdict = judge(thresholds, estimates, _facts(run, summary, estimates, thresholds))
+    if verdict is not None:
+        summary = summary.model_copy(update={"verdict": verdict.model_dump(mode="json")})
+    return Judged(summary, verdict)
+
+
+def _facts(run: RunData, summary: Summary, estimates: Estimates, thresholds: Sequence[Threshold]) -> Facts:
+    manifest, compared = run.manifest, estimates.baseline is not None
+    return Facts(
+        run_id=manifest.run_id,
+        arms=estimates.arms,
+        baseline=estimates.baseline,
+        design=estimates.design.partition(":")[0] if compared else None,
+        paired=estimates.paired if compared else None,
+        finished=summary.finished,
+        stop_reason=manifest.stop_reason,
+        validity=summary.validity.state,
+        validity_reasons=tuple(summary.validity.reasons),
+        differences=tuple(difference_text(d) for d in summary.environment if d.rule == "inconclusive"),
+        noted=tuple(_noted(summary.environment)),
+        swapped=bool(manifest.comparison.get("swap")),
+        node_effects=_node_effects(run, thresholds),
+        shard=manifest.shard,
+        reproduce=reproduce(manifest),
+    )
+
+
+def difference_text(found: Difference) -> str:
+    """ "dtype (baseline: bfloat16, candidate: float16): …"."""
+    values = ", ".join(f"{arm}: {str(value)[:40]}" for arm, value in found.values.items())
+    return f"{found.key} ({values}): {found.text}"
+
+
+def _noted(environment: Sequence[Difference]) -> Iterator[str]:
+    """The other differences by name: what they are stands in the environment's table."""
+    for rule, words in (("declared", "differences that the scenario declares"), ("noted", "further differences")):
+        keys = [d.key for d in environment if d.rule == rule]
+        if keys:
+            yield f"environment: {words}: {', '.join(keys)}"
+
+
+def _node_effects(run: RunData, thresholds: Sequence[Threshold]) -> tuple[str, ...] | None:
+    """What differs between equal arms on the same nodes; None: no A/A run was named."""
+    named: dict[str, Any] | None = run.manifest.comparison.get("aa_run")
+    if named is None:
+        return None
+    beside = Path(run.path).parent / str(named["path"])
+    written = (run.manifest.scenario.get("comparison") or {}).get("aa_run")
+    for path in (beside, Path(str(written))):
+        with suppress(StorageError):
+            found = open_run(path)
+            if found.manifest.run_id == named["run_id"]:
+                return tuple(_effects(Estimates(found), thresholds))
+    return (f"it is not there any more ({named['run_id']}), so nothing tells",)
+
+
+def _effects(estimates: Estimates, thresholds: Sequence[Threshold]) -> Iterator[str]:
+    """Each comparison of the thresholds whose interval in the A/A run leaves out "no difference"."""
+    for threshold in thresholds:
+        for condition in threshold.conditions:
+            kind = condition.relative or ("ratio" if METRICS[threshold.metric].versus_baseline else None)
+            if kind is None:
+                continue
+            where = tuple(pair for pair in threshold.where if pair[0] != "arm")
+            query = Query(threshold.metric, condition.aggregate, where, condition.relative)
+            found = estimates.estimate(query)
+            if found.low is None or found.high is None:
+                yield f"{threshold.named(condition)} cannot be told: {found.reason or 'not enough data'}"
+            elif not found.low <= NEUTRAL[kind] <= found.high:
+                yield f"{threshold.named(condition)} is {found.value:.4g} [{found.low:.4g}, {found.high:.4g}] there"
+
+
+def save_json(path: Path, name: str, value: Any) -> None:
+    """Write a file into a run directory, whole or not at all."""
+    _save(path, name, orjson.dumps(value, option=orjson.OPT_INDENT_2))
+
+
+def save_report(path: Path, summary: Summary, manifest: Manifest) -> None:
+    """report.html of a run directory."""
+    _save(path, "report.html", render_html(summary, manifest).encode())
+
+
+def _save(path: Path, name: str, content: bytes) -> None:
+    temporary = path / f"{name}.part"
+    try:
+        temporary.write_bytes(content)
+        temporary.replace(path / name)
+    except OSError as error:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise StorageError(f"{path}: {name} cannot be written: {error.strerror}") from None
+
+
+def save_judged(path: Path, judged: Judged) -> None:
+    """summary.json, and verdict.json where there is a verdict."""
+    save_json(path, "summary.json", judged.summary.model_dump(mode="json"))
+    if judged.verdict is not None:
+        save_json(path, "verdict.json", judged.verdict.model_dump(mode="json"))

@@ -1,0 +1,173 @@
+"use strict";
+(() => {
+  const PALETTE = {
+    light: ["#0059b3", "#c2410c", "#00795c", "#8b2fa8", "#806000", "#b0256e", "#3f6b00", "#5a5f66"],
+    dark: ["#6cb6ff", "#ff9d5c", "#3ddbac", "#d99bf0", "#e5c04b", "#ff8fc4", "#a4d65e", "#b0b8c0"],
+  };
+  const MARKERS = ["circle", "square", "diamond", "cross", "x", "pentagon", "star", "hexagram"];
+  const DASHES = ["/", "\\", "x", "-", "|", "+", ".", ""];
+  const FORMAT = { s: ["~s", "s"], share: ["~%", ""], times: ["~g", "×"], number: ["~s", ""] };
+  const root = document.documentElement;
+  const button = document.getElementById("theme");
+  const system = matchMedia("(prefers-color-scheme: dark)");
+  const figures = Object.fromEntries(JSON.parse(document.getElementById("data").textContent).map((f) => [f.id, f]));
+  let chosen = null;
+  let ready = false;
+
+  // plotly reads a few tags in labels: names of servers and scenarios are text
+  const text = (s) => String(s).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+  const short = (s) => (s.length > 22 ? s.slice(0, 21) + "…" : s);
+  const known = (v) => v !== null && v !== undefined;
+
+  const theme = () => chosen || (system.matches ? "dark" : "light");
+
+  function symbol(point, marker) {
+    if (!known(point.y)) return known(point.low) && !known(point.high) ? "triangle-up-open" : "line-ew-open";
+    return known(point.low) && known(point.high) && point.low !== point.high ? marker : marker + "-open";
+  }
+
+  /** Where only bounds are known, the range hangs on the lower one. */
+  const height = (p) => (known(p.y) ? p.y : known(p.low) ? p.low : p.high);
+
+  /** Length of the bar from the point to a bound; none where they are the same. */
+  function reach(p, bound) {
+    if ([p.low, p.high].every((b) => !known(b) || b === height(p))) return NaN;
+    return known(bound) ? Math.abs(bound - height(p)) : 0;
+  }
+
+  function points(panel, series, k, count, colours) {
+    const at = series.points.map((p, i) => [p, i]).filter(([p]) => p && known(height(p)));
+    const step = Math.min(0.14, 0.7 / count);
+    const colour = colours[series.colour % colours.length];
+    return {
+      type: "scatter", mode: "markers", showlegend: true, name: text(short(series.name)) + (at.length ? "" : " (none)"),
+      x: at.length ? at.map(([, i]) => i + (k - (count - 1) / 2) * step) : [null], y: at.length ? at.map(([p]) => height(p)) : [null],
+      error_y: {
+        type: "data", symmetric: false, thickness: 1.6, width: 3, color: colour,
+        array: at.map(([p]) => reach(p, p.high)), arrayminus: at.map(([p]) => reach(p, p.low)),
+      },
+      marker: { size: 8, color: colour, symbol: at.map(([p]) => symbol(p, MARKERS[series.colour % MARKERS.length])), line: { width: 1.5, color: colour } },
+      text: at.map(([p, i]) => label(panel, series, p, i)), hoverinfo: "text",
+    };
+  }
+
+  const label = (panel, series, p, i) =>
+    text(`${series.name}, ${panel.categories[i]}`) + "<br>" + text(p.cell[0]) + (p.cell[1] ? "<br>" + text(p.cell[1]) : "");
+
+  function bars(panel, series, k, colours, paper) {
+    const colour = colours[series.colour % colours.length];
+    return {
+      type: "bar", name: text(short(series.name)), x: series.points.map((_, i) => i),
+      y: series.points.map((p) => (p ? p.y : null)),
+      marker: { color: colour, pattern: { shape: k === 0 ? "" : DASHES[(k - 1) % DASHES.length], solidity: 0.25, fillmode: "overlay", fgcolor: paper, fgopacity: 0.8 } },
+      text: series.points.map((p, i) => (p ? label(panel, series, p, i) : "")), textposition: "none", hoverinfo: "text",
+    };
+  }
+
+  const seconds = (v) => (v < 1e-3 ? `${+(v * 1e6).toPrecision(3)} µs` : v < 1 ? `${+(v * 1e3).toPrecision(3)} ms` : `${+v.toPrecision(3)} s`);
+
+  /** From zero; with a reference around it; logarithmic, with 1, 2, 5 … at the marks, where the values are far apart. */
+  function scale(panel) {
+    const all = panel.series.flatMap((s) => s.points.filter(Boolean).flatMap((p) => [p.y, p.low, p.high])).filter(known);
+    if (panel.kind !== "points" || !all.length) return { rangemode: "tozero" };
+    let [low, high] = [Math.min(...all), Math.max(...all)];
+    if (panel.reference !== null) {
+      [low, high] = [Math.min(low, panel.reference), Math.max(high, panel.reference)];
+      const spare = 0.12 * (high - low || 1);
+      return { range: [low - spare, high + spare] };
+    }
+    if (!panel.wide || low <= 0 || high / low < 8) return { range: [0, high * 1.08 || 1] };
+    const marks = [];
+    for (let power = Math.floor(Math.log10(low)); power <= Math.log10(high); power += 1) {
+      for (const digit of [1, 2, 5]) marks.push(digit * 10 ** power);
+    }
+    return {
+      type: "log", range: [Math.log10(low) - 0.1, Math.log10(high) + 0.1], tickvals: marks, ticktext: marks.map(seconds),
+      ticksuffix: "", title: { text: "logarithmic", standoff: 4, font: { size: 11 } },
+    };
+  }
+
+  function layout(panel, css) {
+    const [format, suffix] = panel.kind === "stack" ? ["~g", "%"] : FORMAT[panel.unit];
+    const n = panel.categories.length;
+    const axis = { gridcolor: css("--line"), linecolor: css("--line"), zerolinecolor: css("--line"), automargin: true };
+    const line = { type: "line", xref: "paper", x0: 0, x1: 1, y0: panel.reference, y1: panel.reference };
+    return {
+      paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: css("--ink"), size: 12, family: "system-ui, DejaVu Sans, sans-serif" },
+      margin: { l: 8, r: 8, t: 8, b: 8 }, showlegend: panel.series.length > 1 || panel.kind === "stack",
+      legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", traceorder: "normal" },
+      barmode: panel.kind === "stack" ? "stack" : "group", barnorm: panel.kind === "stack" ? "percent" : "",
+      xaxis: {
+        ...axis, range: [-0.6, n - 0.4], showgrid: false, zeroline: false, title: { text: text(panel.axis), standoff: 4 },
+        tickvals: panel.categories.map((_, i) => i), ticktext: panel.categories.map((c) => text(short(c))),
+      },
+      yaxis: {
+        ...axis, tickformat: format, ticksuffix: suffix,
+        nticks: 7, ...scale(panel),
+      },
+      shapes: panel.reference === null ? [] : [{ ...line, line: { color: css("--dim"), width: 1.5, dash: "dash" } }],
+      hoverlabel: { bgcolor: css("--paper"), bordercolor: css("--line"), font: { color: css("--ink") }, align: "left" },
+      dragmode: false,
+    };
+  }
+
+  function draw(node) {
+    const panel = figures[node.dataset.figure].panels[Number(node.dataset.panel)];
+    const style = getComputedStyle(root);
+    const colours = PALETTE[theme()];
+    const traces = panel.series.map((s, k) =>
+      panel.kind === "points" ? points(panel, s, k, panel.series.length, colours) : bars(panel, s, k, colours, style.getPropertyValue("--panel").trim()));
+    const config = { displaylogo: false, responsive: true, displayModeBar: false };
+    return Plotly.react(node, traces, layout(panel, (name) => style.getPropertyValue(name).trim()), config);
+  }
+
+  async function drawAll() {
+    const dark = theme() === "dark";
+    root.dataset.theme = theme();
+    button.setAttribute("aria-pressed", String(dark));
+    if (!ready) return;
+    root.dataset.drawn = "";
+    await Promise.all([...document.querySelectorAll(".plot")].map(draw));
+    root.dataset.drawn = theme();
+  }
+
+  async function unpack() {
+    const packed = document.getElementById("plotly").textContent;
+    const bytes = Uint8Array.from(atob(packed), (c) => c.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+    const script = document.createElement("script");
+    script.textContent = await new Response(stream).text();
+    document.head.append(script);
+    ready = typeof Plotly === "object";
+  }
+
+  function unable(error) {
+    const place = document.getElementById("unable");
+    place.textContent = `The figures could not be drawn (${error.message}). Their numbers stand in the tables below each.`;
+    place.hidden = false;
+    document.querySelectorAll(".panels").forEach((node) => { node.hidden = true; });
+    document.querySelectorAll("figure details").forEach((node) => { node.open = true; });
+  }
+
+  let opened = [];
+  function beforePrint() {
+    opened = [...document.querySelectorAll("figure details:not([open])")];
+    opened.forEach((node) => { node.open = true; });
+    opened.theme = chosen;
+    chosen = "light";
+    drawAll();
+  }
+  function afterPrint() {
+    opened.forEach((node) => { node.open = false; });
+    chosen = opened.theme;
+    drawAll();
+  }
+
+  button.hidden = false;
+  button.addEventListener("click", () => { chosen = theme() === "dark" ? "light" : "dark"; drawAll(); });
+  system.addEventListener("change", drawAll);
+  addEventListener("beforeprint", beforePrint);
+  addEventListener("afterprint", afterPrint);
+  drawAll();
+  if (document.querySelector(".plot")) unpack().then(drawAll).catch(unable);
+})();

@@ -1,0 +1,35 @@
+"""The verdict in a terminal: the word, why, each threshold in one line."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.text import Text
+
+from loadgen.redact import printable
+from loadgen.verdict import Verdict
+
+STYLES = {"pass": "bold green", "fail": "bold red", "inconclusive": "bold yellow"}
+_MARKS = {True: ("✓", "green"), False: ("✗", "red"), None: ("?", "yellow")}
+
+
+def render_verdict(verdict: Verdict, console: Console) -> None:
+    """First the word, then what decided it. All of it stands in verdict.json."""
+    head = Text(f"Verdict: {verdict.verdict}", style=STYLES[verdict.verdict])
+    head.append(printable(f" · {verdict.run_id} · {_scope(verdict)}"), style="dim")
+    console.print(head)
+    for obstacle in verdict.obstacles:
+        console.print(Text(printable(f"  ! {obstacle}"), style="yellow"))
+    for result in verdict.thresholds:
+        mark, style = _MARKS[result.ok]
+        console.print(Text(printable(f"  {mark} {result.sentence}"), style=style))
+    for note in verdict.notes:
+        console.print(Text(printable(f"  {note}"), style="dim"))
+
+
+def _scope(verdict: Verdict) -> str:
+    """By what it was judged."""
+    told = "thresholds of the scenario" if verdict.thresholds_from == "scenario" else "default thresholds"
+    if verdict.baseline is None:
+        return told
+    paired = {True: ", paired", False: ", unpaired", None: ""}[verdict.paired]
+    return f"{told} · against {verdict.baseline}, {verdict.design}{paired}"

@@ -1,0 +1,280 @@
+"""Any number a threshold may ask for: exact values from hand-made runs, and absence with its reason."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from loadgen.analyze import METRICS, SELECTORS, Estimates, Query
+from loadgen.record import open_run
+
+SMALL = Path(__file__).resolve().parents[1] / "data" / "runs" / "small"
+approx = pytest.approx
+ARM = (("arm", "candidate"),)
+
+
+def pace(b):
+    """2.00 … 2.19 in no order."""
+    return 2 + (b * 7 % 20) / 100
+
+
+@pytest.fixture
+def two(run, filled):
+    """20 paired blocks; the candidate's step in block b is 10 ms / pace(b) where the baseline's is 10 ms."""
+
+    def make(blocks=20, cand=lambda b: 0.010 / pace(b), base=lambda b: 0.010, **labels):
+        run.arm("baseline", speculation=False, k=0)
+        run.arm("candidate")
+        for b in range(blocks):
+            filled(run, 2 * b, "baseline", b, [base(b)], labels=labels)
+            filled(run, 2 * b + 1, "candidate", b, [cand(b)], labels=labels)
+        return run
+
+    return make
+
+
+def t_interval(ratios):
+    logs = np.log(ratios)
+    half = scipy.stats.t.ppf(0.975, len(logs) - 1) * logs.std(ddof=1) / math.sqrt(len(logs))
+    return np.exp([logs.mean(), logs.mean() - half, logs.mean() + half])
+
+
+def ask(run, metric, aggregate="value", where=ARM, relative=None):
+    return Estimates(run.data()).estimate(Query(metric, aggregate, where, relative))
+
+
+def test_closed_loop_speedup_is_net_throughput_with_a_t_interval_over_blocks(two) -> None:
+    """11 tokens in 0.1 s + 10 steps, block by block."""
+    found = ask(two(), "speedup")
+    ratios = [0.2 / (0.1 + 0.1 / pace(b)) for b in range(20)]
+    assert (found.value, found.low, found.high) == approx(tuple(t_interval(ratios)), rel=1e-6)
+    assert (found.n, found.unit) == (20, "blocks")
+
+
+def test_decode_speedup_is_of_the_time_per_token_and_equals_e_over_c(two) -> None:
+    run = two()
+    ratios = [pace(b) for b in range(20)]
+    speedup, e, c = (ask(run, name) for name in ("speedup_decode", "e_ratio", "c"))
+    assert (speedup.value, speedup.low, speedup.high) == approx(tuple(t_interval(ratios)), rel=1e-5)
+    assert e.value == approx(1.0)
+    assert speedup.value == approx(e.value / c.value)
+
+
+def test_open_loops_compare_time_per_token(two) -> None:
+    run = two(executor="arrival_rate", concurrency=None, rate_per_s=1.0)
+    assert ask(run, "speedup") == ask(run, "speedup_decode")
+    kind = Estimates(run.data()).kind(Estimates(run.data()).pair("candidate", {}))
+    assert (kind.kind, "both arms kept up" in kind.why) == ("tpot", True)
+
+
+def test_a_part_of_a_mix_has_no_throughput_of_its_own(two) -> None:
+    run = two()
+    assert ask(run, "speedup", where=(*ARM, ("task_type", "code"))) == ask(run, "speedup"), "the only task is all"
+    for segment in (0, 1):
+        run.request([(0.1, 1), (0.2, 4)], segment=segment, arm=run.phases[segment].arm, task_type="qa", seq=99)
+    found = ask(run, "speedup", where=(*ARM, ("task_type", "code")))
+    assert found == ask(run, "speedup_decode", where=(*ARM, ("task_type", "code")))
+    assert ask(run, "speedup").value != found.value
+
+
+def test_too_few_blocks_give_a_value_and_say_so(two) -> None:
+    found = ask(two(blocks=1), "speedup")
+    assert found.value == approx(0.2 / 0.15, rel=1e-6)
+    assert (found.low, found.high) == (None, None)
+    assert "not enough data" in found.reason
+
+
+def test_a_block_that_was_cut_short_is_no_pair(two) -> None:
+    run = two(blocks=4)
+    at = next(i for i, p in enumerate(run.phases) if p.segment == 1)
+    fields = {name: getattr(run.phases[at], name) for name in run.phases[at].__dataclass_fields__}
+    run.phases[at] = type(run.phases[at])(**{**fields, "aborted": "policy"})
+    assert ask(run, "speedup").n == 3
+    assert Estimates(run.data()).blocks == 3
+
+
+def test_means_are_paired_by_case(two) -> None:
+    """A case that failed in one arm is left out of both, and counted."""
+    run = two(cand=lambda b: 0.005)
+    slow = next(r for r in run.rows if r["arm"] == "baseline")
+    slow["last_token_ns"] += 50_000_000_000
+    next(r for r in run.rows if r["arm"] == "candidate" and r["seq"] == slow["seq"])["outcome"] = "stalled"
+    found = ask(run, "speedup_total_time")
+    assert found.value == approx(0.2 / 0.15, rel=1e-6)
+    assert (found.n, "1 of 20 cases left out" in found.reason) == (19, True)
+
+
+def test_failures_count_as_infinite_in_percentiles_and_are_named_in_means(two) -> None:
+    """F10, F11: a server that fails fast gets no better for it."""
+    run = two()
+    for row in [r for r in run.rows if r["arm"] == "candidate"][:2]:
+        row |= {"outcome": "timeout", "first_token_ns": None, "last_token_ns": None}
+    p95 = ask(run, "ttft_s", "p95")
+    assert p95.value == math.inf
+    assert p95.published().value is None
+    mean = ask(run, "ttft_s", "avg")
+    assert mean.value == approx(0.1)
+    assert "2 requests that did not end ok are not in the mean" in mean.reason
+    assert ask(run, "error_share").value == approx(0.1)
+    assert ask(run, "error_share", relative="difference").value == approx(0.1)
+    assert "see the difference" in ask(run, "error_share", relative="ratio").reason
+
+
+def test_all_failed_is_infinite_not_absent(two) -> None:
+    run = two()
+    for row in run.rows:
+        row["outcome"] = "timeout"
+    assert ask(run, "ttft_s", "p50").low == math.inf
+    assert ask(run, "speedup").value is None
+
+
+def test_percentiles_are_nearest_rank_over_all_blocks(two) -> None:
+    """F2: never above the largest sample."""
+    run = two(cand=lambda b: 0.001 * (b + 1))
+    times = [0.1 + 10 * 0.001 * (b + 1) for b in range(20)]
+    for aggregate, rank in (("p50", 10), ("p95", 19), ("p5", 1)):
+        assert ask(run, "total_time_s", aggregate).value == approx(times[rank - 1])
+    assert ask(run, "total_time_s", "max").value == approx(times[-1])
+    assert ask(run, "total_time_s", "count").value == 20
+
+
+def test_token_latency_is_weighted_per_token_and_chunk_gaps_are_not(run, filled) -> None:
+    """C17, C18: arrivals of 1 and of 4 tokens; both series under their own names."""
+    run.arm("baseline")
+    run.arm("candidate")
+    for b in range(20):
+        filled(run, 2 * b, "baseline", b, [0.01])
+        filled(run, 2 * b + 1, "candidate", b, [0.04], tokens=4)
+    for name, values in {"chunk_gap_s": (0.04, 4.0), "token_latency_s": (0.01, 1.0)}.items():
+        found, ratio = ask(run, name, "p50"), ask(run, name, "p50", relative="ratio")
+        assert (found.value, ratio.value) == (approx(values[0]), approx(values[1]))
+    assert ask(run, "token_latency_s", "p50").n == 20 * 40
+    assert ask(run, "e_ratio").value == approx(4)
+    assert ask(run, "c").value == approx(4)
+
+
+def test_acceptance_is_clustered_by_case(run, filled) -> None:
+    run.arm("baseline")
+    run.arm("candidate")
+    for b in range(60):
+        filled(run, 2 * b, "baseline", b, [0.01])
+        stats = run.speculated([(b % 5, 4)] * 10)
+        filled(run, 2 * b + 1, "candidate", b, [0.01], **{**stats, "case_id": f"case {b % 30}"})
+    found = ask(run, "acceptance_rate")
+    assert (found.value, found.n, found.unit) == (approx(0.5), 30, "cases")
+    assert found.low < 0.5 < found.high
+    assert ask(run, "rollback_rate").value == approx(0.8)
+
+
+def test_server_times_come_from_counters_where_responses_do_not_tell(two) -> None:
+    run = two(blocks=2)
+    for number, arm in ((0, "baseline"), (1, "candidate"), (2, "baseline"), (3, "candidate")):
+        end = next(p.ended_ns for p in run.phases if p.segment == number) / 1e9 - 1000
+        share = 2.0 if arm == "candidate" else 1.0
+        run.counted(number, arm=arm, start=10.0 * number, end=end, queue_sum=share, queue_count=4.0)
+    found = ask(run, "server_queue_s", "avg")
+    assert (found.value, found.source) == (0.5, "counters")
+    assert ask(run, "server_queue_s", "avg", relative="ratio").value == approx(2.0)
+    assert ask(run, "server_queue_s", "avg", relative="difference").value == approx(0.25)
+    part = ask(run, "server_queue_s", "avg", where=(*ARM, ("task_type", "code")))
+    assert part.value is None, "counters cannot be split by task"
+
+
+def test_one_arm_alone_gets_intervals_from_parts_of_its_time(run, filled) -> None:
+    rng = np.random.default_rng(1)
+    filled(run, 0, "candidate", 0, rng.uniform(0.001, 0.02, 400))
+    estimates = Estimates(run.data())
+    assert (estimates.baseline, estimates.blocks, estimates.paired) == (None, 0, False)
+    found = estimates.estimate(Query("total_time_s", "p50"))
+    assert found.low < found.value < found.high
+    rate = estimates.estimate(Query("net_tokens_per_s", "value"))
+    total = sum(r["last_token_ns"] - r["sent_ns"] for r in run.rows) / 1e9
+    assert rate.value == approx(400 * 11 / total, rel=1e-3)
+    assert rate.low < rate.value < rate.high
+    assert estimates.estimate(Query("speedup", "value")).reason.startswith("there is one arm only")
+
+
+def test_parts_shorter_than_two_requests_are_no_blocks(run, filled) -> None:
+    filled(run, 0, "candidate", 0, [0.01] * 30)
+    found = Estimates(run.data()).estimate(Query("total_time_s", "p50"))
+    assert (found.value, found.low) == (approx(0.2), None)
+    assert "not enough data" in found.reason
+
+
+def test_answers_are_put_in_segments_by_the_baselines_length(two) -> None:
+    """So that both arms have the same cases."""
+    run = two(cand=lambda b: 0.005)
+    for row in [r for r in run.rows if r["arm"] == "baseline"][:10]:
+        row["output_len"] = 40
+    pair = Estimates(run.data()).pair("candidate", {"output_segment": "32-127"})
+    assert (len(pair.rows), len(pair.base_rows)) == (10, 10)
+    assert Estimates(run.data()).chosen("candidate", {"output_segment": "32-127"}).rows.size == 0
+
+
+def test_selectors_and_names_that_do_not_exist_are_said(two) -> None:
+    run = two(blocks=2)
+    assert ask(run, "nothing").reason == "there is no metric nothing"
+    assert ask(run, "ttft_s", "p50", (("arm", "other"),)).reason == "there is no arm other"
+    assert ask(run, "ttft_s", "p50", (("colour", "red"),)).reason == "there is no selector colour"
+    assert ask(run, "ttft_s", "p50", (("arm", "baseline"),), "ratio").reason == "baseline is the baseline itself"
+    assert "no request of candidate" in ask(run, "ttft_s", "p50", (*ARM, ("stage", "other"))).reason
+    assert ask(run, "ttft_s", "p50", ()).value == approx(0.1), "the only candidate need not be named"
+    run.arm("third")
+    assert ask(run, "ttft_s", "p50", ()).reason.startswith("name the arm")
+
+
+def test_a_sequential_run_is_not_paired(two) -> None:
+    data = two().data()
+    data.manifest.design = "sequential"
+    assert not Estimates(data).paired
+    data.manifest.design = "parallel"
+    assert Estimates(data).paired
+
+
+def test_goodput_needs_slos(two) -> None:
+    run = two()
+    assert ask(run, "goodput_share").reason == "the scenario sets no SLO"
+    run.scenario["slos"]["total_time_s"] = 0.1485
+    times = [0.1 + 0.1 / pace(b) for b in range(20)]
+    good = sum(t <= 0.1485 for t in times)
+    assert 0 < good < 20
+    assert ask(run, "goodput_share").value == approx(good / 20)
+    assert ask(run, "goodput_requests_per_s").value == approx(good / sum(times), rel=1e-6)
+
+
+@pytest.fixture(scope="module")
+def recorded() -> Estimates:
+    return Estimates(open_run(SMALL))
+
+
+values = {"stage": ["c2", "r6", "no"], "task_type": ["code", "short_qa"], "concurrency": ["2"], "rate_per_s": ["6"],
+          "input_segment": ["0-127", "128-511"], "output_segment": ["0-31", "32-127"]}  # fmt: skip
+wheres = st.fixed_dictionaries(
+    {"arm": st.sampled_from(["baseline", "candidate"])}, optional={k: st.sampled_from(values[k]) for k in SELECTORS}
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.sampled_from(sorted(METRICS)),
+    st.sampled_from(["p50", "p95", "p99.9", "avg", "max", "count", "value", "p", "nonsense"]),
+    wheres,
+    st.sampled_from([None, "ratio", "difference"]),
+)
+def test_every_question_has_a_number_or_a_reason(recorded, metric, aggregate, where, relative) -> None:
+    """F12: no NaN, no exception, no silent null, on a recorded run."""
+    found = recorded.estimate(Query(metric, aggregate, tuple(where.items()), relative))
+    assert found.value is not None or found.reason
+    assert found.low is None or found.value is None or found.low <= found.value * (1 + 1e-9) or found.value < 0
+    for number in (found.value, found.low, found.high):
+        assert number is None or not math.isnan(number)
+    shown = found.published()
+    assert all(n is None or math.isfinite(n) for n in (shown.value, shown.low, shown.high))
+    if found.low is None or found.high is None:
+        assert found.reason, "a number without an interval says why"

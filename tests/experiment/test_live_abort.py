@@ -1,0 +1,76 @@
+"""A slow candidate on the rehearsal engine: the run ends early, keeps what it measured, and is judged by it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from loadgen.record import open_run
+from server_adapters.rehearsal.config import RehearsalConfig
+from server_adapters.rehearsal.serve import rehearsal_server
+
+Cli = Callable[..., Awaitable[Any]]
+TheRun = Callable[[], tuple[Path, dict[str, Any]]]
+
+
+def write(folder: Path, threshold: dict[str, Any], arms: dict[str, str]) -> Path:
+    content = {
+        "version": 1,
+        "name": "slow-candidate",
+        "environment": "disposable",
+        "arms": {name: {"url": url} for name, url in arms.items()},
+        "workload": {
+            "tasks": [
+                {
+                    "task_type": "short_qa",
+                    "input_len": {"kind": "fixed", "value": 32},
+                    "output_len": {"kind": "fixed", "value": 12},
+                }
+            ]
+        },
+        "load": [{"kind": "concurrency", "concurrency": 8, "cases": 6000}],
+        "repeats": 1,
+        "comparison": {"blocks": 100},
+        "warmup": {"warmup_requests": 8},
+        "scrape": {"idle_wait_s": 2},
+        "thresholds": [threshold],
+    }
+    file = folder / "slow.yaml"
+    file.write_text(yaml.safe_dump(content, sort_keys=False))
+    return file
+
+
+@pytest.mark.slow
+async def test_a_slow_candidate_ends_the_run(cli: Cli, the_run: TheRun, tmp_path: Path) -> None:
+    """F14, F16: three failing windows; the records are whole, the verdict says fail or that it is not shown."""
+    threshold = {"threshold": "tpot_s: p(50)<=1.3 * baseline", "abort_on_fail": True, "delay_abort_eval_s": 1.0}
+    async with (
+        rehearsal_server(RehearsalConfig(hardware="h100", speed=4.0)) as fast,
+        rehearsal_server(RehearsalConfig(hardware="h100", speed=1.0)) as slow,
+    ):
+        async with asyncio.timeout(200):
+            done = await cli("run", write(tmp_path, threshold, {"baseline": fast, "candidate": slow}), "--out", "runs")
+    said = " ".join(done.err.split())
+    assert "stopping: the threshold tpot_s{arm:candidate}: p(50)<=1.3 * baseline failed in 3 live windows" in said
+    path, manifest = the_run()
+    assert manifest["state"] == "stopped"
+    run = open_run(path)
+    rows = run.requests.to_pylist()
+    assert 60 < len(rows) < 6000
+    assert {row["arm"] for row in rows} == {"baseline", "candidate"}
+    assert run.problems == ()
+    verdict = json.loads((path / "verdict.json").read_bytes())
+    summary = json.loads((path / "summary.json").read_bytes())
+    assert summary["verdict"] == verdict
+    assert done.code == {"fail": 99, "inconclusive": 98}[verdict["verdict"]], done.said
+    assert any(o.startswith("the run did not finish: the threshold tpot_s") for o in verdict["obstacles"])
+    (result,) = verdict["thresholds"]
+    assert result["value"] > 1.3
+    again = await cli("gate", path)
+    assert again.code == done.code
