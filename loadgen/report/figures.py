@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from loadgen.analyze import Absent, AllSent, ComparisonRow, D, G, N, Rollback, Summary
-from loadgen.report.page import Figure, Kind, Panel, Point, Series, Unit, bounded, drawn, joined, plain, point
+from loadgen.report.page import Figure, Kind, Panel, Point, Series, Unit, bounded, drawn, joined, plain, point, ranged
 
 #: A figure with more than these is not read any more: categories and series of a panel, panels of a figure
 CATEGORIES, SERIES, PANELS = 24, 8, 6
@@ -166,19 +166,32 @@ def _latency(summary: Summary, metric: str, title: str) -> Figure:
             for r in rows:
                 both = r.metric(metric, q)
                 if both is not None and arm in (r.candidate, r.baseline):
-                    points[level(r)] = point(both.candidate if arm == r.candidate else both.baseline, "s")
+                    found = point(both.candidate if arm == r.candidate else both.baseline, "s")
+                    points[level(r)] = _better(found, points.get(level(r)))
             lines.append((arm, colour, points))
         panels.append(_panel(q.upper(), "load", _union(p for _, _, p in lines), lines, "s", wide=True))
     caption = f"Streamed responses. {ALL_SENT} Open triangle: a lower bound, the rank lies there."
     return _figure(metric, title, f"{caption} {_BARS} {_HOLLOW}", panels)
 
 
+def _better(compared: Point | None, alone: Point | None) -> Point | None:
+    """The comparison's, unless only the arm by itself has an interval of the same number."""
+    if compared is None or alone is None:
+        return compared or alone
+    same = compared.y == alone.y and (compared.low, compared.high) == (None, None)
+    return alone if same else compared
+
+
 def _quantile(d: D, q: str) -> Point:
-    """In the all-sent view where there is one."""
+    """In the all-sent view where there is one. Intervals are of the ok view: the same where all requests are ok."""
     view: D | AllSent = d if d.all_sent is None else d.all_sent
     infinite = d.all_sent is not None and q in d.all_sent.infinite
     why = "among failed requests" if infinite else d.reasons.get(q) or d.reason or "too few samples"
-    return plain(getattr(view, q), "s", why)
+    value = getattr(view, q)
+    if value is None or q not in d.intervals or (d.all_sent is not None and d.all_sent.n != d.n):
+        return plain(value, "s", why)
+    low, high = d.intervals[q]
+    return ranged(value, low, high, "s")
 
 
 def _throughput(summary: Summary) -> Figure:

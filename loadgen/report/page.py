@@ -96,11 +96,16 @@ def told(n: N | Rollback | None, unit: Unit) -> Cell:
         return Cell(DASH, "not measured")
     if n.value is None and n.low is None and n.high is None:
         return Cell(DASH, n.reason or "not measured")
-    text = shown(n.value, unit)
-    if (n.low, n.high) != (n.value, n.value) and (n.low is not None or n.high is not None):
-        text += f" [{_bound(n.low, unit)},{SPACE}{_bound(n.high, unit)}]"
+    text = _with_interval(n.value, n.low, n.high, unit)
     missing = n.value is None or n.low is None or n.high is None
     return Cell(text, (n.reason or "") if missing else "")
+
+
+def _with_interval(value: float | None, low: float | None, high: float | None, unit: Unit) -> str:
+    text = shown(value, unit)
+    if (low, high) in ((value, value), (None, None)):
+        return text
+    return f"{text} [{_bound(low, unit)},{SPACE}{_bound(high, unit)}]"
 
 
 def _bound(value: float | None, unit: Unit) -> str:
@@ -112,6 +117,11 @@ def point(n: N | Rollback | None, unit: Unit) -> Point | None:
     if n is None:
         return None
     return Point(n.value, n.low, n.high, told(n, unit))
+
+
+def ranged(value: float, low: float, high: float, unit: Unit) -> Point:
+    """A number with its interval."""
+    return Point(value, low, high, Cell(_with_interval(value, low, high, unit)))
 
 
 def plain(value: float | None, unit: Unit, why: str = "") -> Point:

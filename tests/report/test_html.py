@@ -146,6 +146,25 @@ def test_figures_take_their_numbers_from_the_summary(page: Page, run: tuple[Summ
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(("all_sent", "bounds"), [(24, [0.25, 0.75]), (25, [None, None])])
+def test_an_arm_by_itself_has_the_intervals_of_its_own_view(run, all_sent: int, bounds: list[float | None]) -> None:
+    """F10: those of successful requests are not the interval of a percentile that counts failures."""
+    summary, manifest = run
+    arm = summary.arms["baseline"]
+    d = arm.overall.stream.ttft_s
+    assert d.all_sent is not None
+    view = d.all_sent.model_copy(update={"n": all_sent, "p50": 0.5})
+    found = d.model_copy(update={"n": 24, "p50": 0.5, "intervals": {"p50": (0.25, 0.75)}, "all_sent": view})
+    stream = arm.overall.stream.model_copy(update={"ttft_s": found})
+    alone = arm.model_copy(update={"overall": arm.overall.model_copy(update={"stream": stream}), "by": []})
+    update = {"arms": {"baseline": alone}, "comparison": Absent(reason="one arm"), "decomposition": []}
+    page = Page(render_html(summary.model_copy(update=update), manifest))
+    drawn = {f["id"]: f for f in json.loads(page.scripts["data"])}
+    point = drawn["ttft_s"]["panels"][0]["series"][0]["points"][0]
+    assert [point["y"], point["low"], point["high"]] == [0.5, *bounds]
+    assert ("500 ms [250 ms, 750 ms]" in page.text) == (bounds[0] is not None)
+
+
 def test_every_figure_has_its_numbers_as_a_table(page: Page, run: tuple[Summary, Manifest]) -> None:
     panels = sum(len(f.panels) for f in figures(run[0]))
     plots = [d for d in page.having("div") if d.get("class") == "plot"]
