@@ -14,9 +14,9 @@ import numpy as np
 from loadgen.analyze import beside
 from loadgen.analyze.absolute import Chosen, estimate_of, hits_of
 from loadgen.analyze.arms import ArmData, arm_data, baseline_of
-from loadgen.analyze.beside import Pair, unknown, with_note
 from loadgen.analyze.columns import Ints
 from loadgen.analyze.metrics import METRICS, quantile_of
+from loadgen.analyze.pairs import Pair, unknown, with_note
 from loadgen.analyze.sides import Side, sides_of
 from loadgen.analyze.speedup import SpeedupKind, kind_of
 from loadgen.analyze.statistics import LEVEL, Estimate

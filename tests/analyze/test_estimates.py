@@ -28,12 +28,12 @@ def pace(b):
 def two(run, filled):
     """20 paired blocks; the candidate's step in block b is 10 ms / pace(b) where the baseline's is 10 ms."""
 
-    def make(blocks=20, cand=lambda b: 0.010 / pace(b), base=lambda b: 0.010, **labels):
+    def make(blocks=20, cand=lambda b: 0.010 / pace(b), base=lambda b: 0.010, cases=1, **labels):
         run.arm("baseline", speculation=False, k=0)
         run.arm("candidate")
         for b in range(blocks):
-            filled(run, 2 * b, "baseline", b, [base(b)], labels=labels)
-            filled(run, 2 * b + 1, "candidate", b, [cand(b)], labels=labels)
+            filled(run, 2 * b, "baseline", b, [base(b)] * cases, labels=labels)
+            filled(run, 2 * b + 1, "candidate", b, [cand(b)] * cases, labels=labels)
         return run
 
     return make
@@ -95,19 +95,58 @@ def test_a_block_that_was_cut_short_is_no_pair(two) -> None:
     at = next(i for i, p in enumerate(run.phases) if p.segment == 1)
     fields = {name: getattr(run.phases[at], name) for name in run.phases[at].__dataclass_fields__}
     run.phases[at] = type(run.phases[at])(**{**fields, "aborted": "policy"})
-    assert ask(run, "speedup").n == 3
+    found = ask(run, "speedup")
+    assert (found.n, found.reason) == (3, "1 blocks left out: not driven to their end in both arms")
+    assert found.low is not None
     assert Estimates(run.data()).blocks == 3
+
+
+@pytest.mark.parametrize("metric", ["speedup", "speedup_net", "speedup_decode", "speedup_total_time", "e_ratio", "c"])
+def test_a_block_in_which_an_arm_delivered_nothing_is_not_left_out(two, metric) -> None:
+    """F10: the blocks in which it worked would choose the result."""
+    run = two()
+    for row in run.rows:
+        if row["arm"] == "candidate" and row["block"] == 7:
+            row |= {"outcome": "http_error", "first_token_ns": None, "last_token_ns": None}
+    found = ask(run, metric)
+    assert (found.value, found.low, found.high, found.n) == (None, None, None, 20)
+    assert found.reason.startswith("not enough data: candidate delivered nothing in block 7 of repeat 0 of one: ")
+    difference = ask(run, "output_len", "avg", relative="difference")
+    assert (difference.value, "candidate delivered nothing in block 7" in difference.reason) == (None, True)
+
+
+def test_blocks_without_a_token_are_named_up_to_three(two) -> None:
+    run = two()
+    for row in run.rows:
+        if row["arm"] == "baseline" and row["block"] in (2, 3, 5, 8):
+            row |= {"chunk_tokens": [0] * 11, "output_len": 0}
+    reason = ask(run, "speedup").reason
+    assert reason.startswith("not enough data: the number is 0 for baseline in block 2 of repeat 0 of one, the number")
+    assert "block 5" in reason
+    assert "block 8" not in reason
+    assert ", and 1 more: a ratio with 0 says nothing" in reason
+
+
+def test_the_speedup_of_a_stage_that_an_arm_failed_through_is_not_enough_data(two) -> None:
+    run = two(blocks=4)
+    for row in run.rows:
+        if row["arm"] == "candidate":
+            row |= {"outcome": "http_error", "first_token_ns": None, "last_token_ns": None}
+    (whole,) = [r for r in run.summary().comparison if r.task_type is None and r.output_segment is None]
+    assert (whole.verdict_word, whole.speedup.value.value) == ("not enough data", None)
+    assert "candidate delivered nothing in block 0 of repeat 0 of one" in whole.speedup.value.reason
+    assert ", and 1 more" in whole.speedup.value.reason
 
 
 def test_means_are_paired_by_case(two) -> None:
     """A case that failed in one arm is left out of both, and counted."""
-    run = two(cand=lambda b: 0.005)
+    run = two(cand=lambda b: 0.005, cases=2)
     slow = next(r for r in run.rows if r["arm"] == "baseline")
     slow["last_token_ns"] += 50_000_000_000
     next(r for r in run.rows if r["arm"] == "candidate" and r["seq"] == slow["seq"])["outcome"] = "stalled"
     found = ask(run, "speedup_total_time")
     assert found.value == approx(0.2 / 0.15, rel=1e-6)
-    assert (found.n, "1 of 20 cases left out" in found.reason) == (19, True)
+    assert (found.n, "1 of 40 cases left out" in found.reason) == (20, True)
 
 
 def test_failures_count_as_infinite_in_percentiles_and_are_named_in_means(two) -> None:
