@@ -11,7 +11,7 @@ from pathlib import Path
 
 from loadgen.analyze import Summary
 from loadgen.errors import StorageError
-from loadgen.experiment.before import refuse_beyond, refuse_unwritable
+from loadgen.experiment.before import refuse_beyond, refuse_unwritable, with_baseline
 from loadgen.experiment.budget import fit_time
 from loadgen.experiment.ceiling import cpu_count
 from loadgen.experiment.context import check_context
@@ -64,12 +64,14 @@ async def run_scenario(loaded: LoadedScenario, options: RunOptions, progress: Pr
     refuse_unwritable(options.out)
     async with arm_servers(redactor_of(loaded.scenario), progress.say) as servers:
         ready = await found_ready(loaded.scenario, servers)
+        loaded, said = with_baseline(loaded, ready)
         fitted = None
         if options.time_budget_s is not None:
             fitted = await fit_time(loaded, options.time_budget_s, ready, servers.start_s)
             loaded = fitted.loaded
         prepared, notes = await _prepared(loaded, fitted, ready, servers, options)
-        state, reason = await _driven(prepared, notes, progress)
+
+        state, reason = await _driven(prepared, (*said, *notes), progress)
     judged = _judged(prepared.writer.path, progress)
     return RunResult(prepared.writer.path, judged.summary, state, reason, judged.verdict)
 
