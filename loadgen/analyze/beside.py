@@ -21,6 +21,8 @@ from loadgen.analyze.values import CHUNK, CLIENT, COUNTERS, PER_REQUEST
 
 #: Share of a block at full load from which its steady window speaks for it
 STEADY = 1 / 3
+#: Instead of a multiple of a number that may be 0
+WAY_OUT = "limit the difference instead (rate - baseline<=0.01)"
 
 
 def net_throughput(pair: Pair, level: float) -> Estimate:
@@ -122,20 +124,6 @@ def share_difference(pair: Pair, hits: tuple[Bools, Bools], level: float, seed: 
     return _difference(pair, shares[0] - shares[1], level, seed, CLIENT)
 
 
-def share_ratio(pair: Pair, hits: tuple[Bools, Bools], level: float) -> Estimate:
-    """Of the shares over all usable blocks; a share may be 0, so it has no interval: its difference has."""
-    shares = []
-    for (side, rows), hit in zip(pair.sides, hits, strict=True):
-        mine = rows[np.isin(side.block[rows], pair.blocks)]
-        shares.append(float(hit[mine].mean()) if len(mine) else np.nan)
-    if np.isnan(shares).any():
-        return unknown("no design block is finished in both arms", level=level)
-    if shares[1] == 0:
-        return unknown("the baseline's share is 0: see the difference", len(pair.blocks), level=level)
-    why = "a ratio of shares has no interval: see the difference"
-    return Estimate(shares[0] / shares[1], None, None, len(pair.blocks), BLOCKS, "pooled shares", CLIENT, why, level)
-
-
 def quantile_ratio(pair: Pair, name: str, q: float, level: float, seed: int) -> Estimate:
     """Of the all-sent view, over the usable blocks."""
     parts = [_values(side, rows, name, pair.blocks) for side, rows in pair.sides]
@@ -165,7 +153,7 @@ def _values(side: Side, rows: Ints, name: str, blocks: Ints) -> tuple[Floats, In
     return values[keep], side.block[rows][keep]
 
 
-def quantile_difference(mine: Estimate, theirs: Estimate, level: float) -> Estimate:
+def difference_of_intervals(mine: Estimate, theirs: Estimate, level: float) -> Estimate:
     """Candidate − baseline of two intervals made at the level `half_level(level)`: it covers at least `level`."""
     method = "difference of two intervals (Bonferroni)"
     if mine.value is None or theirs.value is None or np.isinf(theirs.value):
@@ -180,6 +168,29 @@ def quantile_difference(mine: Estimate, theirs: Estimate, level: float) -> Estim
     return Estimate(
         mine.value - theirs.value, low if whole else None, high if whole else None, min(mine.n, theirs.n), mine.unit,
         method, mine.source, mine.reason or theirs.reason, level, mine.needs_n or theirs.needs_n,
+    )  # fmt: skip
+
+
+def ratio_of_intervals(mine: Estimate, theirs: Estimate, level: float) -> Estimate:
+    """Candidate ÷ baseline of two intervals made at the level `half_level(level)`, of numbers not below 0: it covers at
+    least `level`. Where the baseline's is 0 there is no ratio, and where it may be, no interval."""
+    method = "ratio of two intervals (Bonferroni)"
+    for one in (mine, theirs):
+        if one.value is None:
+            return replace(one, level=level)
+    if not theirs.value or mine.value is None:
+        why = f"the baseline's is 0, and so is any multiple of it: {WAY_OUT}"
+        return unknown(why, theirs.n, theirs.unit, level=level)
+    low = high = None
+    reason = mine.reason or theirs.reason
+    if mine.low is not None and mine.high is not None and theirs.low is not None and theirs.high is not None:
+        if theirs.low > 0:
+            low, high = mine.low / theirs.high, mine.high / theirs.low
+        else:
+            reason = f"the baseline's interval reaches 0, so the ratio has no upper bound: {WAY_OUT}"
+    return Estimate(
+        mine.value / theirs.value, low, high, min(mine.n, theirs.n), mine.unit, method, mine.source, reason, level,
+        mine.needs_n or theirs.needs_n,
     )  # fmt: skip
 
 

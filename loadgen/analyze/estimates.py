@@ -144,13 +144,10 @@ class Estimates:
         spec, name = METRICS[query.metric], query.metric
         if spec.kind == "relative":
             return self._relative(pair, name, level)
-        if spec.kind == "share":
-            hits = [hits_of(side, name, self.slos) for side in (pair.candidate, pair.baseline)]
-            mine, theirs = hits
+        if spec.kind == "share" and query.relative == "difference":
+            mine, theirs = (hits_of(side, name, self.slos) for side in (pair.candidate, pair.baseline))
             if isinstance(mine, str) or isinstance(theirs, str):
                 return unknown(str(mine), level=level)
-            if query.relative == "ratio":
-                return beside.share_ratio(pair, (mine, theirs), level)
             return beside.share_difference(pair, (mine, theirs), level, self.seed)
         q = quantile_of(query.aggregate)
         if query.relative == "difference":
@@ -181,27 +178,22 @@ class Estimates:
             return beside.net_throughput(pair, level)
         if query.metric == "e_decode":
             return beside.decode_parts(pair, level)["e_ratio"]
-        mine, theirs = (estimate_of(c, query.metric, query.aggregate) for c in self._apart(pair, level))
-        for one in (mine, theirs):
-            if one.value is None:
-                return one
-        if not theirs.value or mine.value is None:
-            return unknown("the baseline's is 0", level=level)
-        why = "this ratio has no interval"
-        return Estimate(mine.value / theirs.value, None, None, mine.n, mine.unit, "ratio", mine.source, why, level)
+        return beside.ratio_of_intervals(*self._apart(pair, query, level), level)
 
-    def _apart(self, pair: Pair, level: float) -> tuple[Chosen, Chosen]:
-        sides = ((pair.candidate, pair.rows), (pair.baseline, pair.base_rows))
-        one, other = (Chosen(side, rows, pair.whole, self.slos, self.seed, level) for side, rows in sides)
-        return one, other
+    def _apart(self, pair: Pair, query: Query, level: float) -> tuple[Estimate, Estimate]:
+        """An interval of each arm in the blocks that both finished, so sure that both together are at `level`."""
+        half, found = beside.half_level(level), []
+        for side, rows in pair.sides:
+            mine = rows[np.isin(side.block[rows], pair.blocks)]
+            chosen = Chosen(side, mine, pair.whole, self.slos, self.seed, half)
+            found.append(estimate_of(chosen, query.metric, query.aggregate))
+        return found[0], found[1]
 
     def _difference(self, pair: Pair, query: Query, q: float | None, level: float) -> Estimate:
         spec = METRICS[query.metric]
         if spec.kind == "request" and q is None and query.aggregate == "avg":
             return beside.mean_difference(pair, query.metric, level, self.seed)
-        parts = self._apart(pair, beside.half_level(level))
-        mine, theirs = (estimate_of(chosen, query.metric, query.aggregate) for chosen in parts)
-        return beside.quantile_difference(mine, theirs, level)
+        return beside.difference_of_intervals(*self._apart(pair, query, level), level)
 
 
 def _rows(side: Side, where: Mapping[str, str], beside: bool) -> Ints:

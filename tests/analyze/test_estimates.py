@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,8 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loadgen.analyze import METRICS, SELECTORS, Estimates, Query
+from loadgen.analyze import METRICS, SELECTORS, Estimate, Estimates, Query
+from loadgen.analyze.beside import ratio_of_intervals
 from loadgen.record import open_run
 
 SMALL = Path(__file__).resolve().parents[1] / "data" / "runs" / "small"
@@ -162,7 +164,46 @@ def test_failures_count_as_infinite_in_percentiles_and_are_named_in_means(two) -
     assert "2 requests that did not end ok are not in the mean" in mean.reason
     assert ask(run, "error_share").value == approx(0.1)
     assert ask(run, "error_share", relative="difference").value == approx(0.1)
-    assert "see the difference" in ask(run, "error_share", relative="ratio").reason
+    ratio = ask(run, "error_share", relative="ratio")
+    assert ratio.value is None
+    assert ratio.reason == (
+        "the baseline's is 0, and so is any multiple of it: limit the difference instead (rate - baseline<=0.01)"
+    )
+
+
+def fail(run, arm: str, share: int) -> None:
+    """One of `share` requests."""
+    for row in [r for r in run.rows if r["arm"] == arm][::share]:
+        row |= {"outcome": "timeout", "first_token_ns": None, "last_token_ns": None}
+
+
+def test_a_ratio_of_shares_joins_an_interval_of_each_arm(two) -> None:
+    """Each at 97.5 %, so that both hold together in 95 of 100 runs."""
+    run = two(cases=8)
+    fail(run, "baseline", 4)
+    fail(run, "candidate", 2)
+    found = ask(run, "error_share", relative="ratio")
+    each = {
+        arm: Estimates(run.data()).estimate(Query("error_share", "value", (("arm", arm),)), 0.975)
+        for arm in ("baseline", "candidate")
+    }
+    assert found.value == approx(2.0)
+    assert found.low == approx(each["candidate"].low / each["baseline"].high)
+    assert found.high == approx(each["candidate"].high / each["baseline"].low)
+    assert found.low > 1.05, "enough failures to fail error_share: rate<=1.05 * baseline"
+    assert (found.method, found.n) == ("ratio of two intervals (Bonferroni)", 160)
+
+
+def test_a_ratio_needs_intervals_of_both_arms_and_a_baseline_above_0(two) -> None:
+    run = two(blocks=4, cases=8)
+    fail(run, "baseline", 4)
+    found = ask(run, "error_share", relative="ratio")
+    assert (found.value, found.low, found.high) == (0.0, None, None)
+    assert "not enough data" in found.reason
+    mine = Estimate(2.0, 1.0, 3.0, 20, "blocks", "by hand", "test")
+    found = ratio_of_intervals(mine, replace(mine, low=0.0), 0.95)
+    assert (found.value, found.low, found.high) == (1.0, None, None)
+    assert "the baseline's interval reaches 0, so the ratio has no upper bound" in found.reason
 
 
 def test_all_failed_is_infinite_not_absent(two) -> None:
