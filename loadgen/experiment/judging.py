@@ -10,12 +10,12 @@ from typing import Any
 
 import orjson
 
-from loadgen.analyze import Difference, Estimates, Query, Summary, analyze
+from loadgen.analyze import LEVEL, Difference, Estimates, Query, Summary, analyze, bonferroni
 from loadgen.errors import StorageError
 from loadgen.record import Manifest, RunData, open_run
 from loadgen.report import render_html, reproduce
 from loadgen.scenario import METRICS, Threshold, read_thresholds
-from loadgen.verdict import Facts, Verdict, judge
+from loadgen.verdict import Facts, Verdict, default_thresholds, judge
 
 NEUTRAL = {"ratio": 1.0, "difference": 0.0}
 
@@ -41,6 +41,7 @@ def judge_run(run: RunData, thresholds: Sequence[Threshold] | None = None) -> Ju
 
 def _facts(run: RunData, summary: Summary, estimates: Estimates, thresholds: Sequence[Threshold]) -> Facts:
     manifest, compared = run.manifest, estimates.baseline is not None
+    stages = pooled_stages(estimates)
     return Facts(
         run_id=manifest.run_id,
         arms=estimates.arms,
@@ -54,10 +55,16 @@ def _facts(run: RunData, summary: Summary, estimates: Estimates, thresholds: Seq
         differences=tuple(difference_text(d) for d in summary.environment if d.rule == "inconclusive"),
         noted=tuple(_noted(summary.environment)),
         swapped=bool(manifest.comparison.get("swap")),
-        node_effects=_node_effects(run, thresholds),
+        node_effects=_node_effects(run, thresholds or default_thresholds(2, stages if len(stages) > 1 else ())),
         shard=manifest.shard,
         reproduce=reproduce(manifest),
+        stages=stages,
     )
+
+
+def pooled_stages(estimates: Estimates) -> tuple[str, ...]:
+    """Those that a question without a stage is about: stages that end by time are not paired."""
+    return tuple(stage for stage in estimates.stages() if stage not in estimates.unpaired)
 
 
 def difference_text(found: Difference) -> str:
@@ -90,19 +97,22 @@ def _node_effects(run: RunData, thresholds: Sequence[Threshold]) -> tuple[str, .
 
 
 def _effects(estimates: Estimates, thresholds: Sequence[Threshold]) -> Iterator[str]:
-    """Each comparison of the thresholds whose interval in the A/A run leaves out "no difference"."""
-    for threshold in thresholds:
-        for condition in threshold.conditions:
-            kind = condition.relative or ("ratio" if METRICS[threshold.metric].versus_baseline else None)
-            if kind is None:
-                continue
-            where = tuple(pair for pair in threshold.where if pair[0] != "arm")
-            query = Query(threshold.metric, condition.aggregate, where, condition.relative)
-            found = estimates.estimate(query)
-            if found.low is None or found.high is None:
-                yield f"{threshold.named(condition)} cannot be told: {found.reason or 'not enough data'}"
-            elif not found.low <= NEUTRAL[kind] <= found.high:
-                yield f"{threshold.named(condition)} is {found.value:.4g} [{found.low:.4g}, {found.high:.4g}] there"
+    """Each comparison of the thresholds whose interval in the A/A run leaves out "no difference", at a level corrected
+    for their number (Bonferroni)."""
+    compared = [
+        (t, c, c.relative or "ratio")
+        for t in thresholds
+        for c in t.conditions
+        if c.relative is not None or METRICS[t.metric].versus_baseline
+    ]
+    level = bonferroni(LEVEL, max(len(compared), 1))
+    for threshold, condition, kind in compared:
+        where = tuple(pair for pair in threshold.where if pair[0] != "arm")
+        found = estimates.estimate(Query(threshold.metric, condition.aggregate, where, condition.relative), level)
+        if found.low is None or found.high is None:
+            yield f"{threshold.named(condition)} cannot be told: {found.reason or 'not enough data'}"
+        elif not found.low <= NEUTRAL[kind] <= found.high:
+            yield f"{threshold.named(condition)} is {found.value:.4g} [{found.low:.4g}, {found.high:.4g}] there"
 
 
 def save_json(path: Path, name: str, value: Any) -> None:
