@@ -10,6 +10,8 @@ from loadgen.verdict import Verdict
 
 STYLES = {"pass": "bold green", "fail": "bold red", "inconclusive": "bold yellow"}
 _MARKS = {True: ("✓", "green"), False: ("✗", "red"), None: ("?", "yellow")}
+#: Of more thresholds than these, those that are met share one line: the page must fit a terminal.
+SHOWN_IN_FULL = 8
 
 
 def render_verdict(verdict: Verdict, console: Console) -> None:
@@ -19,9 +21,15 @@ def render_verdict(verdict: Verdict, console: Console) -> None:
     console.print(head)
     for obstacle in verdict.obstacles:
         console.print(Text(printable(f"  ! {obstacle}"), style="yellow"))
+    folded = len(verdict.thresholds) > SHOWN_IN_FULL
     for result in verdict.thresholds:
+        if result.ok and folded:
+            continue
         mark, style = _MARKS[result.ok]
         console.print(Text(printable(f"  {mark} {result.sentence}"), style=style))
+    met = sum(result.ok is True for result in verdict.thresholds)
+    if folded and met:
+        console.print(Text(f"  ✓ {met} of {len(verdict.thresholds)} thresholds are met (verdict.json)", style="green"))
     for note in verdict.notes:
         console.print(Text(printable(f"  {note}"), style="dim"))
 

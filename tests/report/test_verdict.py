@@ -123,5 +123,13 @@ def test_terminal_lines_of_one_arm_and_of_defaults() -> None:
     assert "default thresholds · against baseline, apart, unpaired" in apart
 
 
+def test_of_many_thresholds_those_that_are_met_share_a_line() -> None:
+    """What is not met is said of each; the page must fit a terminal."""
+    lines = shown(verdict(*[result(True)] * 8, result(None), result(False))).splitlines()
+    assert [line.strip()[0] for line in lines[1:]] == ["?", "✗", "✓"]
+    assert lines[-1] == "  ✓ 8 of 10 thresholds are met (verdict.json)"
+    assert len(shown(verdict(*[result(True)] * 8)).splitlines()) == 9
+
+
 def test_a_terminal_is_not_steered() -> None:
     assert "\x1b" not in shown(verdict(result(True, sentence="a\x1b[2Jb"), run_id="\x1b[2J", notes=["[red]x\x1b"]))
