@@ -10,14 +10,13 @@ from typing import Any
 
 import orjson
 
-from loadgen.analyze import LEVEL, Difference, Estimates, Query, Summary, analyze, bonferroni
+from loadgen.analyze import Difference, Estimates, Summary, analyze
 from loadgen.errors import StorageError
-from loadgen.record import Manifest, RunData, open_run
+from loadgen.experiment.nodes import node_effects
+from loadgen.record import Manifest, RunData
 from loadgen.report import render_html, reproduce
-from loadgen.scenario import METRICS, Threshold, read_thresholds
+from loadgen.scenario import Threshold, read_thresholds
 from loadgen.verdict import Facts, Verdict, default_thresholds, judge
-
-NEUTRAL = {"ratio": 1.0, "difference": 0.0}
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,7 @@ def _facts(run: RunData, summary: Summary, estimates: Estimates, thresholds: Seq
         differences=tuple(difference_text(d) for d in summary.environment if d.rule == "inconclusive"),
         noted=tuple(_noted(summary.environment)),
         swapped=bool(manifest.comparison.get("swap")),
-        node_effects=_node_effects(run, thresholds or default_thresholds(2, stages if len(stages) > 1 else ())),
+        node_effects=node_effects(run, thresholds or default_thresholds(2, stages if len(stages) > 1 else ())),
         shard=manifest.shard,
         reproduce=reproduce(manifest),
         stages=stages,
@@ -79,40 +78,6 @@ def _noted(environment: Sequence[Difference]) -> Iterator[str]:
         keys = [d.key for d in environment if d.rule == rule]
         if keys:
             yield f"environment: {words}: {', '.join(keys)}"
-
-
-def _node_effects(run: RunData, thresholds: Sequence[Threshold]) -> tuple[str, ...] | None:
-    """What differs between equal arms on the same nodes; None: no A/A run was named."""
-    named: dict[str, Any] | None = run.manifest.comparison.get("aa_run")
-    if named is None:
-        return None
-    beside = Path(run.path).parent / str(named["path"])
-    written = (run.manifest.scenario.get("comparison") or {}).get("aa_run")
-    for path in (beside, Path(str(written))):
-        with suppress(StorageError):
-            found = open_run(path)
-            if found.manifest.run_id == named["run_id"]:
-                return tuple(_effects(Estimates(found), thresholds))
-    return (f"it is not there any more ({named['run_id']}), so nothing tells",)
-
-
-def _effects(estimates: Estimates, thresholds: Sequence[Threshold]) -> Iterator[str]:
-    """Each comparison of the thresholds whose interval in the A/A run leaves out "no difference", at a level corrected
-    for their number (Bonferroni)."""
-    compared = [
-        (t, c, c.relative or "ratio")
-        for t in thresholds
-        for c in t.conditions
-        if c.relative is not None or METRICS[t.metric].versus_baseline
-    ]
-    level = bonferroni(LEVEL, max(len(compared), 1))
-    for threshold, condition, kind in compared:
-        where = tuple(pair for pair in threshold.where if pair[0] != "arm")
-        found = estimates.estimate(Query(threshold.metric, condition.aggregate, where, condition.relative), level)
-        if found.low is None or found.high is None:
-            yield f"{threshold.named(condition)} cannot be told: {found.reason or 'not enough data'}"
-        elif not found.low <= NEUTRAL[kind] <= found.high:
-            yield f"{threshold.named(condition)} is {found.value:.4g} [{found.low:.4g}, {found.high:.4g}] there"
 
 
 def save_json(path: Path, name: str, value: Any) -> None:

@@ -72,7 +72,7 @@ def _comparison(facts: Facts) -> Iterator[Obstacle]:
                 "comparison",
             )
         for effect in facts.node_effects or ():
-            yield Obstacle(f"the A/A run shows that the nodes differ by themselves: {effect}", "comparison")
+            yield Obstacle(f"the A/A run does not clear the nodes: {effect}", "comparison")
 
 
 def notes(facts: Facts) -> list[str]:
