@@ -123,11 +123,17 @@ def test_terminal_lines_of_one_arm_and_of_defaults() -> None:
     assert "default thresholds · against baseline, apart, unpaired" in apart
 
 
-def test_of_many_thresholds_those_that_are_met_share_a_line() -> None:
-    """What is not met is said of each; the page must fit a terminal."""
-    lines = shown(verdict(*[result(True)] * 8, result(None), result(False))).splitlines()
-    assert [line.strip()[0] for line in lines[1:]] == ["?", "✗", "✓"]
-    assert lines[-1] == "  ✓ 8 of 10 thresholds are met (verdict.json)"
+def test_many_thresholds_share_lines() -> None:
+    """What failed is said of each, then what is undecided, reason by reason; the page must fit a terminal."""
+    few = [result(None, name=f"t{i}", reason="too few blocks") for i in range(3)]
+    found = verdict(*[result(True)] * 8, *few, result(None, reason="the interval holds the limit"), result(False))
+    lines = shown(found).splitlines()
+    assert lines[1:] == [
+        "  ✗ a threshold: fail: 0.98 × baseline",
+        "  ? t0 and 2 more: inconclusive: too few blocks",
+        "  ? a threshold: inconclusive: 0.98 × baseline",
+        "  ✓ 8 of 13 thresholds are met (all: verdict.json)",
+    ]
     assert len(shown(verdict(*[result(True)] * 8)).splitlines()) == 9
 
 
