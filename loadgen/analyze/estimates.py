@@ -17,7 +17,7 @@ from loadgen.analyze.arms import ArmData, arm_data, baseline_of
 from loadgen.analyze.columns import Ints
 from loadgen.analyze.metrics import METRICS, quantile_of
 from loadgen.analyze.pairs import Pair, unknown, with_note
-from loadgen.analyze.sides import Side, sides_of
+from loadgen.analyze.sides import Side, planned_blocks, sides_of
 from loadgen.analyze.speedup import SpeedupKind, kind_of
 from loadgen.analyze.statistics import LEVEL, Estimate
 from loadgen.record import RunData
@@ -58,7 +58,8 @@ class Estimates:
         named = baseline or baseline_of(run)
         self.baseline: str | None = named if named in data and len(data) > 1 else None
         self.design: str = (design or run.manifest.design).split(":")[0]
-        self.sides: dict[str, Side] = sides_of(data, self.baseline)
+        planned = planned_blocks(run.manifest.comparison) if design is None else ()
+        self.sides: dict[str, Side] = sides_of(data, self.baseline, planned)
         #: stages that end by time: shown, not paired, and no part of a question that names no stage
         self.unpaired: frozenset[str] = frozenset((scenario.get("comparison") or {}).get("unpaired") or ())
         self.slos = scenario.get("slos") or {}

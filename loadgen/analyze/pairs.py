@@ -57,7 +57,7 @@ class Pair:
 
     @cached_property
     def unfinished(self) -> int:
-        """Blocks of the selection's stages that an arm began and not both of them finished."""
+        """Blocks of the selection's stages that not both arms finished, also where they never began them."""
         stage = np.array([key[0] for key in self.candidate.keys])
         asked = _any_in(self.candidate, self.rows) | _any_in(self.baseline, self.base_rows)
         return int((np.isin(stage, stage[asked]) & ~self._finished).sum())
@@ -151,7 +151,8 @@ def _some(parts: list[str]) -> str:
 def _left_out(pair: Pair, unknown_in: int) -> str | None:
     parts = []
     if pair.unfinished:
-        parts.append(f"{pair.unfinished} blocks left out: not driven to their end in both arms")
+        blocks = "1 block" if pair.unfinished == 1 else f"{pair.unfinished} blocks"
+        parts.append(f"{blocks} left out: not driven to their end in both arms")
     if unknown_in:
         parts.append(f"{unknown_in} of {len(pair.blocks)} paired blocks left out: the number is not known in both arms")
     return "; ".join(parts) or None

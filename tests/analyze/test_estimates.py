@@ -98,9 +98,20 @@ def test_a_block_that_was_cut_short_is_no_pair(two) -> None:
     fields = {name: getattr(run.phases[at], name) for name in run.phases[at].__dataclass_fields__}
     run.phases[at] = type(run.phases[at])(**{**fields, "aborted": "policy"})
     found = ask(run, "speedup")
-    assert (found.n, found.reason) == (3, "1 blocks left out: not driven to their end in both arms")
+    assert (found.n, found.reason) == (3, "1 block left out: not driven to their end in both arms")
     assert found.low is not None
     assert Estimates(run.data()).blocks == 3
+
+
+def test_blocks_that_were_never_begun_are_counted(two) -> None:
+    """The run ended early: the plan knows of them."""
+    data = two(blocks=4).data()
+    orders = [[[0, block, ["baseline", "candidate"]] for block in range(n)] for n in (20, 5)]
+    data.manifest.comparison["stages"] = [{"order": order} for order in orders]
+    found = Estimates(data).estimate(Query("speedup", "value", ARM))
+    assert (found.n, found.reason) == (4, "16 blocks left out: not driven to their end in both arms")
+    assert found.low is not None
+    assert Estimates(data).blocks == 4
 
 
 @pytest.mark.parametrize("metric", ["speedup", "speedup_net", "speedup_decode", "speedup_total_time", "e_ratio", "c"])
