@@ -44,14 +44,16 @@ def shift_interval(first: Floats, second: Floats, draws: int = 1000) -> tuple[fl
     return float(low), float(np.median(second) - np.median(first)), float(high)
 
 
-def growth(at: Sequence[float], values: Sequence[float]) -> tuple[float, float]:
-    """(median of the second quarter of the time, median of the last one): what a sampled level did after warm-up."""
+def growth(at: Sequence[float], values: Sequence[float]) -> tuple[float, float, float]:
+    """(median of the second quarter of the time, median of the last one, largest after the first quarter): what a
+    sampled level did after warm-up."""
     if len(at) < 8:
         raise ValueError("fewer than 8 samples")
     share = (np.asarray(at) - at[0]) / max(1e-9, at[-1] - at[0])
     quarter = np.minimum(3, np.floor(share * 4)).astype(int)
     levels = np.asarray(values, dtype=np.float64)
-    return float(np.median(levels[quarter == 1])), float(np.median(levels[quarter == 3]))
+    medians = (float(np.median(levels[quarter == number])) for number in (1, 3))
+    return (*medians, float(levels[quarter > 0].max()))
 
 
 def abba(first: str, second: str, runs: int) -> list[str]:

@@ -12,8 +12,8 @@ import pytest
 import typer
 import yaml
 
-from loadgen import cli
 from loadgen.analyze import analyze
+from loadgen.cli import results
 from loadgen.experiment import RunResult
 from loadgen.experiment.ceiling import cpu_count
 from loadgen.record import open_run
@@ -147,7 +147,7 @@ def test_check_draws_the_load_and_counts_it(tmp_path: Path) -> None:
     assert set(found["stages"][0]["values"]) == {1.0}
 
 
-@pytest.mark.parametrize("what", ["scenario", "record", "summary"])
+@pytest.mark.parametrize("what", ["scenario", "record", "summary", "verdict"])
 def test_schemas_are_json_schema(what: str) -> None:
     from jsonschema import Draft202012Validator
 
@@ -229,7 +229,7 @@ def test_an_invalid_run_is_inconclusive(state: str, validity: str, judged: bool,
     result = RunResult(path, summary.model_copy(update={"validity": told}), state, "a reason")
     found = None
     try:
-        cli._finish(result, json=False, judged=judged)
+        results.finish(result, json=False, judged=judged)
     except typer.Exit as ended:
         found = ended.exit_code
     assert found == code

@@ -18,6 +18,7 @@ from loadgen.analyze.estimates import Estimates
 from loadgen.analyze.failures import failures_of
 from loadgen.analyze.findings import Facts, findings_of
 from loadgen.analyze.groups import Group, groups_of, overall
+from loadgen.analyze.intervals import with_intervals
 from loadgen.analyze.reconcile import reconcile
 from loadgen.analyze.speculation import speculation
 from loadgen.analyze.summary import Absent, Arm, Failure, G, N, Requests, Summary
@@ -35,14 +36,17 @@ def analyze(run: RunData) -> Summary:
     manifest = run.manifest
     arms = {name: arm_data(run, name) for name in manifest.arms}
     slos = manifest.scenario.get("slos") or {}
-    shown = {name: _arm(data, slos, failures_of(run.requests, name)) for name, data in arms.items()}
+    estimates = Estimates(run, arms)
+    shown = {
+        name: with_intervals(_arm(data, slos, failures_of(run.requests, name)), name, estimates)
+        for name, data in arms.items()
+    }
     reconciliation = [
         row
         for data in arms.values()
         for row in reconcile(data.frame, data.windows, data.setting.facts.chunk_unit, data.setting.k)
     ]
     known = of_run(run)
-    estimates = Estimates(run, arms)
     rows = compare(estimates)
     alike = equality(run, arms, reconciliation)
     return Summary(

@@ -42,6 +42,8 @@ START_LEAD_NS = 250_000_000
 SAY_AFTER_S = 1.5
 #: An arm's server that was idle so shortly before is not looked at again for it.
 STILL_IDLE_NS = 1_000_000_000
+#: How long a server is waited for that was busy all through idle_wait_s before.
+BUSY_WAIT_S = 2.0
 #: Queue lengths kept for control: the latest scrapes of one arm.
 WAITING_KEPT = 8
 
@@ -192,6 +194,7 @@ class _Run:
         self.ready = ready
         self.warmups = WarmUps(self.scenario.warmup)
         self.idle_since: dict[str, int] = {}
+        self.never_idle: set[str] = set()
         self.writer = writer
         self.progress = progress
         self.ends: list[WorkerEnd] = []
@@ -306,13 +309,25 @@ class _Run:
         return idle
 
     async def _until_idle(self, arm: str) -> Idle:
+        """A server that did not become idle in the whole of idle_wait_s is busy with others' work: later waits are
+        short."""
+        limit = self.scenario.scrape.idle_wait_s
+        if arm in self.never_idle:
+            limit = min(limit, BUSY_WAIT_S)
+        idle = await self._wait_idle(arm, limit)
+        if idle.reached:
+            self.never_idle.discard(arm)
+        elif idle.reached is False:
+            self.never_idle.add(arm)
+        return idle
+
+    async def _wait_idle(self, arm: str, limit: float) -> Idle:
         """One look is all that an interrupted run takes, also when the interrupt comes while it waits."""
-        waiting = asyncio.create_task(self.standing.scraper.wait_idle(arm, self.scenario.scrape.idle_wait_s))
+        waiting = asyncio.create_task(self.standing.scraper.wait_idle(arm, limit))
         interrupted = asyncio.create_task(self.interrupted.wait())
         both = (waiting, interrupted)
         done, _ = await asyncio.wait(both, timeout=SAY_AFTER_S, return_when=asyncio.FIRST_COMPLETED)
         if not done:
-            limit = self.scenario.scrape.idle_wait_s
             self.progress.say(f"waiting for the server of {arm} to become idle, at most {limit:g} s …")
             await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
         interrupted.cancel()

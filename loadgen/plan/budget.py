@@ -64,8 +64,7 @@ def fit_budget(loaded: LoadedScenario, budget_s: float, answer: AnswerTime, *, s
 
     Stages keep their levels and arms; warm-up has three windows at most. Requests (and lengths of timed stages) shrink
     first, down to 20 blocks of two rounds; then blocks, then repeats. `start_s`: a start of a server (design: restart).
-    Raises ScenarioError where not
-    even one repeat of one block each fits.
+    Raises ScenarioError where not even one repeat of one block each fits.
     """
     whole = build_plan(loaded)
     before_s = _seconds(whole, answer, start_s)

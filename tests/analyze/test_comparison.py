@@ -166,6 +166,17 @@ def test_blocks_that_never_stood_are_taken_whole(run, filled) -> None:
     assert "whole blocks, with ramp and drain" in row.speedup.value.reason
 
 
+def test_stages_and_arms_have_intervals_of_their_percentiles(two) -> None:
+    """In the ok view, where there are at least 20 blocks; parts and percentiles of too few have none."""
+    arm = two().summary().arms["candidate"]
+    stage = next(g for g in arm.by if g.stage == "one" and g.task_type is None)
+    for found in (arm.overall.stream.total_time_s, stage.stream.total_time_s, stage.tpot_s):
+        low, high = found.intervals["p50"]
+        assert low <= found.p50 <= high
+        assert "p99" not in found.intervals
+    assert next(g for g in arm.by if g.task_type == "code").tpot_s.intervals == {}
+
+
 def test_the_summary_is_strict_json(two) -> None:
     """F12: no NaN, no infinity, also where every request of an arm failed."""
     run = two(blocks=4)

@@ -42,7 +42,8 @@ def test_growth_is_of_quarters_of_the_time() -> None:
     """Dense samples early do not count for more time."""
     at = [*np.linspace(0, 1, 50), 2, 3, 4, 5, 6, 7, 8, 9, 10]
     levels = [*[1.0] * 50, 2, 3, 4, 5, 6, 7, 8, 9, 10]
-    assert growth(at, levels) == (3.5, 9.0)
+    assert growth(at, levels) == (3.5, 9.0, 10.0)
+    assert growth(at, [99.0, *levels[1:]])[2] == 10.0  # warm-up is left out
     with pytest.raises(ValueError, match="fewer than 8"):
         growth([0, 1], [1, 1])
 

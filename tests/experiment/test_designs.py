@@ -316,3 +316,19 @@ async def test_check_starts_nothing(tmp_path: Path, cli: Callable[..., Awaitable
     assert done.code == 0
     assert json.loads(done.out)["notes"] == ["baseline: started by the run itself, so no target was looked at"]
     assert not touched.exists()
+
+
+async def test_a_server_that_is_never_idle_is_waited_for_once(
+    hostile: Callable[..., Awaitable[Any]], tmp_path: Path
+) -> None:
+    """H20: others' load is said of every block, and does not make a run of many blocks a day long."""
+    server = await hostile(running=3)
+    scrape = {"interval_s": 0.5, "timeout_s": 1, "idle_wait_s": 5}
+    file = write(
+        tmp_path, {"only": {"url": server.url}}, warmup={"warmup_requests": 0}, scrape=scrape, repeats=1
+    )  # fmt: skip
+    result = await run_scenario(load_scenario(file), RunOptions(tmp_path / "runs"), Quiet())
+    edges = [idle for p in open_run(result.path).phases for idle in (p.idle_before, p.idle_after)]
+    assert [idle.reached if idle else None for idle in edges] == [False] * 4
+    waited = [idle.waited_s for idle in edges if idle]
+    assert waited[0] > 4 > max(waited[1:])

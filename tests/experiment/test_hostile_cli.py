@@ -108,7 +108,7 @@ async def test_an_interrupt_while_waiting_for_an_idle_server(
     """E16: somebody else's load keeps the server busy; Ctrl-C does not wait for that to end."""
     server = await hostile(running=3)
     file = scenario({"url": server.url}, scrape={"interval_s": 0.5, "timeout_s": 1, "idle_wait_s": 60})
-    done = await cli("run", file, "--out", "runs", when="warmup", signals=(signal.SIGINT,))
+    done = await cli("run", file, "--out", "runs", when="warm-up", signals=(signal.SIGINT,))
     assert done.code == 130, done.said
     assert done.after_signal_s < 20
     path, manifest = the_run()

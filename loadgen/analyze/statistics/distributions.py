@@ -111,7 +111,11 @@ def chi_square_quantile(p: float, df: float) -> float:
 
 
 def t_cdf(t: float, df: float) -> float:
-    tail = 0.5 * beta_cdf(df / (df + t * t), df / 2, 0.5)
+    square = t * t
+    if square < df:
+        # of the two forms the one whose argument does not round towards 1
+        return 0.5 + math.copysign(0.5 * beta_cdf(square / (df + square), 0.5, df / 2), t)
+    tail = 0.5 * beta_cdf(df / (df + square), df / 2, 0.5)
     return tail if t < 0 else 1 - tail
 
 

@@ -1,0 +1,168 @@
+"""Commands that read run directories."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from loadgen.analyze import Summary
+from loadgen.cli.arguments import run_path, thresholds_of
+from loadgen.cli.base import (
+    LAST_PASS,
+    RUNS,
+    Json,
+    Out,
+    RunDir,
+    ThresholdTexts,
+    app,
+    line,
+    out,
+    print_json,
+)
+from loadgen.cli.results import show, there, worst
+from loadgen.errors import StorageError
+from loadgen.experiment import (
+    compare_two,
+    judge_run,
+    last_pass,
+)
+from loadgen.record import list_runs, open_run, record_schema, write_export
+from loadgen.report import (
+    render_html,
+    render_junit,
+    render_markdown,
+    render_runs,
+    render_runs_compared,
+    render_verdict,
+)
+from loadgen.scenario import (
+    scenario_schema,
+)
+from loadgen.verdict import verdict_schema
+
+
+@app.command()
+def runs(out_dir: Out = RUNS, json: Json = False) -> None:
+    """The history: every run directory, newest first."""
+    rows = list_runs(out_dir)
+    if json:
+        return print_json([{k: getattr(r, k) for k in ("run_id", "path", "started", "state", "problem")} for r in rows])
+    if not rows:
+        line(f"no runs in {out_dir}")
+    render_runs(rows, out)
+    return None
+
+
+@app.command()
+def report(
+    run_dir: RunDir,
+    out_dir: Out = RUNS,
+    format_: Annotated[
+        Literal["text", "json", "html", "junit", "markdown"],
+        typer.Option("--format", help="text; json: the summary; html: one page; junit, markdown: the verdict"),
+    ] = "text",
+    file: Annotated[
+        Path | None, typer.Option("--file", help="of --format html; default: RUN/report.html; - is stdout")
+    ] = None,
+    details: Annotated[bool, typer.Option("--details", help="every table, also of a comparison")] = False,
+    json: Json = False,
+) -> None:
+    """Recompute every number from a run directory, finished or not, and print it."""
+    path = run_path(run_dir, out_dir)
+    recorded = open_run(path)
+    judged = judge_run(recorded)
+    if format_ == "html" and not json:
+        return _page(render_html(judged.summary, recorded.manifest), file or path / "report.html")
+    if json or format_ in ("text", "json"):
+        return show(judged.summary, json or format_ == "json", details)
+    verdict = there(judged.verdict, run_dir)
+    sys.stdout.write(render_junit(verdict) if format_ == "junit" else render_markdown(verdict))
+    return None
+
+
+@app.command()
+def gate(
+    run_dirs: Annotated[list[Path], typer.Argument(help="run directories, or run ids under --out", metavar="RUN...")],
+    threshold: ThresholdTexts = [],  # noqa: B006
+    out_dir: Out = RUNS,
+    json: Json = False,
+) -> None:
+    """Thresholds to an exit code: 0 all runs pass, 99 one fails, 98 otherwise."""
+    chosen = thresholds_of(threshold)
+    judged = [(run, judge_run(open_run(run_path(run, out_dir)), chosen)) for run in run_dirs]
+    verdicts = [there(found.verdict, run) for run, found in judged]
+    if json:
+        print_json([verdict.model_dump(mode="json") for verdict in verdicts])
+    else:
+        for verdict in verdicts:
+            render_verdict(verdict, out)
+    raise typer.Exit(worst(verdicts))
+
+
+@app.command()
+def compare(
+    first: Annotated[str, typer.Argument(help="the run to compare with: directory, id, or last-pass")],
+    second: Annotated[str, typer.Argument(help="the run that is judged; with last-pass as second, the first is")],
+    threshold: ThresholdTexts = [],  # noqa: B006
+    out_dir: Out = RUNS,
+    json: Json = False,
+) -> None:
+    """Two runs made apart, the second judged against the first; marked, since they were not made in one window."""
+    one, other = (second, first) if second == LAST_PASS else (first, second)
+    judged = open_run(run_path(Path(other), out_dir))
+    base = last_pass(out_dir, judged) if one == LAST_PASS else run_path(Path(one), out_dir)
+    found = compare_two(open_run(base), judged, thresholds_of(threshold))
+    if json:
+        parts = {"comparison": found.runs, "verdict": found.verdict}
+        print_json({name: part.model_dump(mode="json") for name, part in parts.items()})
+    else:
+        render_verdict(found.verdict, out)
+        render_runs_compared(found.runs, out)
+    raise typer.Exit(worst([found.verdict]))
+
+
+@app.command()
+def export(
+    run_dir: RunDir,
+    to: Annotated[Literal["jsonl", "csv", "parquet"], typer.Option("--to", help="file format")],
+    file: Annotated[Path | None, typer.Option("--file", help="default: RUN/export.FORMAT; - is stdout")] = None,
+    out_dir: Out = RUNS,
+    json: Json = False,
+) -> None:
+    """One row per request, the columns of docs/records.md."""
+    path = run_path(run_dir, out_dir)
+    target = file or path / f"export.{to}"
+    rows = write_export(open_run(path), to, target)
+    if json:
+        print_json({"rows": rows, "path": str(target)})
+    elif str(target) != "-":
+        line(f"{rows} rows to {target}")
+
+
+@app.command()
+def schema(
+    what: Annotated[Literal["scenario", "record", "summary", "verdict"], typer.Argument(help="which contract")],
+) -> None:
+    """Print a contract as JSON Schema."""
+    schemas: dict[str, Callable[[], dict[str, Any]]] = {
+        "scenario": scenario_schema,
+        "record": record_schema,
+        "summary": lambda: Summary.model_json_schema(mode="serialization"),
+        "verdict": verdict_schema,
+    }
+    print_json(schemas[what]())
+
+
+def _page(html: str, file: Path) -> None:
+    if str(file) == "-":
+        sys.stdout.write(html)
+        return
+    try:
+        file.write_text(html, encoding="utf-8")
+    except OSError as error:
+        raise StorageError(f"{file}: cannot be written: {error.strerror}") from None
+    line(f"wrote {file}")
