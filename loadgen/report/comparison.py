@@ -25,6 +25,10 @@ _HEAD = (
 )  # fmt: skip
 
 
+#: Those that the reasons do not tell come before those they do, after what failed.
+_RANK: Mapping[bool | None, int] = {False: 0, True: 1, None: 2}
+
+
 def verdict_lines(summary: Summary, console: Console) -> None:
     """The first thing of a page; also says why there is none."""
     verdict = summary.verdict
@@ -34,7 +38,8 @@ def verdict_lines(summary: Summary, console: Console) -> None:
     word = str(verdict.get("verdict"))
     console.print(Text(f"VERDICT: {word.upper()}", style=_VERDICT.get(word, "bold")))
     _limited(console, [printable(str(reason)) for reason in verdict.get("reasons") or ()], REASONS, "reasons")
-    _limited(console, [_threshold(t) for t in verdict.get("thresholds") or ()], THRESHOLDS, "thresholds")
+    thresholds = sorted(verdict.get("thresholds") or (), key=lambda t: _RANK[t.get("ok")])
+    _limited(console, [_threshold(t) for t in thresholds], THRESHOLDS, "thresholds")
 
 
 def _threshold(found: Mapping[str, Any]) -> str:
