@@ -1,0 +1,105 @@
+"""From a run to its verdict, with known truth: comparisons on the rehearsal engine in virtual time."""
+
+from __future__ import annotations
+
+import pytest
+
+from loadgen.experiment import judge_run
+from loadgen.scenario import parse_threshold
+from server_adapters.rehearsal import EngineConfig
+
+LEVELS = (1, 2, 4, 8, 16)
+
+
+def judged(run, *texts):
+    found = judge_run(run, [parse_threshold(text) for text in texts]).verdict
+    assert found is not None
+    return found
+
+
+def at_each_level(limit: str) -> list[str]:
+    return [f"speedup{{concurrency:{level}}}: value{limit}" for level in LEVELS]
+
+
+def test_a_known_speedup_passes_below_it_and_fails_above_it_at_five_levels(five_levels) -> None:
+    """H16: an engine 1.25 times as fast, level by level."""
+    run = five_levels(1.25)
+    low, high = judged(run, *at_each_level(">=1.2")), judged(run, *at_each_level(">=1.4"))
+    assert (low.verdict, low.obstacles) == ("pass", [])
+    assert high.verdict == "fail"
+    assert [r.ok for r in high.thresholds] == [False] * 5
+    for result in low.thresholds:
+        assert result.interval is not None
+        assert result.interval[0] <= 1.25 <= result.interval[1], result.sentence
+        assert (result.n, result.n_unit) == (10, "blocks")
+
+
+def test_a_slower_candidate_fails_by_the_default_thresholds(five_levels) -> None:
+    found = judged(five_levels(0.8))
+    assert (found.verdict, found.thresholds_from) == ("fail", "defaults")
+    assert found.reasons[0].startswith("speedup{arm:candidate}: value>=1: fail: 0.7997× [0.7966×, ")
+    assert all(r.ok is False for r in found.thresholds)
+
+
+def test_equal_arms_do_not_fail_and_show_no_difference(equal_arms) -> None:
+    """A/A: nothing is worse, and a gain of at least 0 % cannot be shown either: inconclusive, by the speedup alone."""
+    judgement = judge_run(equal_arms)
+    found = judgement.verdict
+    assert found is not None
+    assert (found.verdict, found.obstacles) == ("inconclusive", [])
+    assert False not in [r.ok for r in found.thresholds]
+    (speedup,) = [r for r in found.thresholds if r.metric == "speedup"]
+    assert speedup.ok is None
+    assert speedup.interval is not None
+    assert speedup.interval[0] <= 1 <= speedup.interval[1]
+    assert "limit 1" in found.reasons[0]
+    assert {row.verdict_word for row in judgement.summary.comparison} == {"no difference shown"}
+
+
+@pytest.fixture(scope="module")
+def faster_but_stalling(simulated, stall):
+    """1.25 times as fast in everything; one in forty streams stands still for 1 s."""
+    arms = {"baseline": EngineConfig(), "candidate": EngineConfig(speed=1.25)}
+    return simulated.run(arms, [6.0], cases=60, blocks=24, max_tokens=16, spoil=stall(1.0, 40))
+
+
+def test_rare_stalls_fail_the_p99_and_nothing_else(faster_but_stalling) -> None:
+    """F10: what one request in forty meets is in the tail, and only there."""
+    found = judged(faster_but_stalling)
+    assert (found.verdict, found.obstacles) == ("fail", [])
+    ruled = {(r.metric, r.aggregate): r.ok for r in found.thresholds}
+    assert ruled == {
+        ("speedup", "value"): True, ("ttft_s", "p95"): True, ("tpot_s", "p95"): True, ("total_time_s", "p99"): False
+    }  # fmt: skip
+    (reason,) = found.reasons
+    assert reason.startswith("total_time_s{arm:candidate}: p(99)<=1.05 * baseline: fail: ")
+
+
+def test_between_equal_engines_stalls_are_in_the_p99_alone(stalling) -> None:
+    """As the default thresholds see it the mean suffers, too: 3 s in 60 requests."""
+    texts = [f"total_time_s: p({level})<=1.05 * baseline" for level in (50, 90, 95, 99)]
+    found = judged(stalling, *texts, "ttft_s: p(99)<=1.05 * baseline")
+    assert found.verdict == "fail"
+    assert [r.ok for r in found.thresholds] == [True, True, True, False, True]
+
+
+BLOCKS = "an interval needs at least 20 blocks, there are {}"
+
+
+@pytest.mark.parametrize(
+    ("blocks", "cases", "needs"),
+    [
+        (2, 24, (BLOCKS.format(2), "needs at least 100 requests, there are 48")),
+        (19, 60, (BLOCKS.format(19), BLOCKS.format(19))),
+    ],
+)
+def test_too_few_samples_are_inconclusive_and_say_why(simulated, blocks, cases, needs) -> None:
+    """F2: a candidate ten times as slow does not fail by a percentile that cannot be told."""
+    arms = {"baseline": EngineConfig(), "candidate": EngineConfig(speed=0.1)}
+    run = simulated.run(arms, [4], cases=cases, blocks=blocks, max_tokens=8)
+    found = judged(run, "ttft_s: p(95)<=1.05 * baseline", "total_time_s: p(99)<=1.05 * baseline")
+    assert (found.verdict, found.obstacles) == ("inconclusive", [])
+    for result, needed in zip(found.thresholds, needs, strict=True):
+        assert (result.ok, result.interval) == (None, None)
+        assert f"not enough data: {needed}" in result.sentence
+    assert found.reasons == [result.sentence for result in found.thresholds]
