@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pyarrow as pa
 import pytest
 
 from loadgen.experiment import judge_run
 from loadgen.scenario import parse_threshold
-from server_adapters.rehearsal import EngineConfig
+from server_adapters.rehearsal import TASK_TYPES, EngineConfig, SpeculationConfig
 
 LEVELS = (1, 2, 4, 8, 16)
 
@@ -103,3 +106,25 @@ def test_too_few_samples_are_inconclusive_and_say_why(simulated, blocks, cases, 
         assert (result.ok, result.interval) == (None, None)
         assert f"not enough data: {needed}" in result.sentence
     assert found.reasons == [result.sentence for result in found.thresholds]
+
+
+def test_a_comparison_holds_what_practitioners_ask_for(simulated) -> None:
+    """H19: content and length variety, acceptance, end-to-end speedup, P50, P95 and P99, each with n and interval;
+    H16: by load and by task, paired by case."""
+    arms = {"baseline": EngineConfig(), "candidate": EngineConfig(speculation=SpeculationConfig())}
+    run = simulated.run(arms, [4], cases=24, blocks=20, max_tokens=24)
+    rows = [{**row, "input_len": 100 if row["seq"] % 2 else 700} for row in run.requests.to_pylist()]
+    run = replace(run, requests=pa.Table.from_pylist(rows, schema=run.requests.schema))
+    found = judge_run(run).summary.comparison
+    whole = found[0]
+    assert {r.task_type for r in found} == {None, *TASK_TYPES}
+    assert {r.input_segment for r in found} == {None, "0-127", "512-2047"}
+    assert (whole.paired, whole.blocks, whole.requests) == (True, 20, 480)
+    for interval in (whole.acceptance_rate, whole.speedup.value, whole.speedup.total_time, whole.e_decode, whole.c):
+        assert interval.low < interval.value < interval.high
+    assert whole.rollback_rate.exact
+    for name in ("ttft_s", "total_time_s"):
+        for aggregate in ("p50", "p95", "p99"):
+            metric = whole.metric(name, aggregate)
+            assert metric.baseline.n == metric.candidate.n == 480
+            assert metric.ratio.low <= metric.ratio.value <= metric.ratio.high
