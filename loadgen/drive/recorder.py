@@ -19,6 +19,9 @@ from server_adapters.base import Adapter
 RECENT = 50
 #: how long reading may hold the loop
 TURN_NS = 500_000
+#: bytes of ended answers that may wait to be read: more, and the next to end are read at once, which holds the loop
+#: and so slows the load down (the run says how late it was) instead of filling the memory
+UNREAD_BYTES = 64 * 2**20
 
 _SERVER_FAILURES = frozenset(
     {
@@ -122,11 +125,29 @@ class Recorder:
         self._idle = asyncio.Event()
         self._idle.set()
         self._turn_ns = 0
+        self._unread = 0
 
     def add(self, flight: Flight) -> None:
         self._ended.append(flight)
+        self._unread += len(flight.exchange.body)
         self._idle.clear()
         self._wake.set()
+        while self._unread > UNREAD_BYTES and self._ended:
+            self._record_now(self._take())
+
+    def _take(self) -> Flight:
+        flight = self._ended.popleft()
+        self._unread -= len(flight.exchange.body)
+        return flight
+
+    def _record_now(self, flight: Flight) -> None:
+        try:
+            reader = self._reader(flight)
+            for _ in reader.steps():
+                pass
+            self._keep(flight, reader)
+        except Exception as error:
+            self._fault(error)
 
     async def work(self) -> None:
         """Runs beside the segment until cancelled."""
@@ -135,7 +156,7 @@ class Recorder:
             self._turn_ns = now_ns()
             while self._ended:
                 try:
-                    await self._record(self._ended.popleft())
+                    await self._record(self._take())
                 except Exception as error:
                     self._fault(error)
             self._wake.clear()
@@ -146,14 +167,20 @@ class Recorder:
         await self._idle.wait()
 
     async def _record(self, flight: Flight) -> None:
-        reader = ExchangeReader(flight.exchange, flight.sent, self._adapter, self._redact, self._keep_text)
+        reader = self._reader(flight)
         for _ in reader.steps():
             await self._pause()
+        self._keep(flight, reader)
+        await self._pause()
+
+    def _reader(self, flight: Flight) -> ExchangeReader:
+        return ExchangeReader(flight.exchange, flight.sent, self._adapter, self._redact, self._keep_text)
+
+    def _keep(self, flight: Flight, reader: ExchangeReader) -> None:
         attempt = reader.attempt()
         flight.exchange.body.clear()
         self._tally.note_ended(attempt)
         self._sink.attempt(attempt)
-        await self._pause()
 
     async def _pause(self) -> None:
         """A turn for others, where they have waited long enough for it to be worth a pass of the loop."""

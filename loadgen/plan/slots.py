@@ -13,8 +13,10 @@ from loadgen.plan.types import NEVER
 #: The first requests of a plateau are spread over this share of its duration, at most `_SPREAD_NS`.
 _SPREAD_SHARE = 0.02
 _SPREAD_NS = 1_000_000_000
-#: … and over this where the duration is not known.
+#: … and where the duration is not known, over this, or over a millisecond for each slot: more starts a second than that
+#: are late on one core, and a thousand connects at once overflow a server's listen queue.
 _SPREAD_UNTIMED_NS = 100_000_000
+_SPREAD_SLOT_NS = 1_000_000
 
 Times = NDArray[np.int64]
 
@@ -22,12 +24,15 @@ Times = NDArray[np.int64]
 def plateau(concurrency: int, duration_ns: int | None) -> tuple[Times, Times]:
     """Starts and stops of `concurrency` slots, (slots,) int64 ns.
 
-    The starts are spread evenly over min(1 s, 2 % of the duration), 0.1 s where the plateau ends by number of
-    requests: users that start as one stay one where answers are equally long, and then a wave is measured, not
-    a level (vllm#13412). The full level is reached at the last start; the time-mean of the slots
-    over the whole duration is at least 99 % of it.
+    The starts are spread evenly over min(1 s, 2 % of the duration), or, where the plateau ends by number of requests,
+    over 0.1 s or 1 ms for each slot, whichever is longer: users that start as one stay one where answers are equally
+    long, and then a wave is measured, not a level (vllm#13412). The full level is reached at the last start; the
+    time-mean of the slots over the whole of a timed plateau is at least 99 % of it.
     """
-    spread = _SPREAD_UNTIMED_NS if duration_ns is None else min(_SPREAD_NS, int(duration_ns * _SPREAD_SHARE))
+    if duration_ns is None:
+        spread = max(_SPREAD_UNTIMED_NS, concurrency * _SPREAD_SLOT_NS)
+    else:
+        spread = min(_SPREAD_NS, int(duration_ns * _SPREAD_SHARE))
     start = np.arange(concurrency, dtype=np.int64) * spread // concurrency
     return start, np.full(concurrency, NEVER if duration_ns is None else duration_ns, dtype=np.int64)
 

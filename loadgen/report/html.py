@@ -27,7 +27,7 @@ from loadgen.redact import printable
 from loadgen.report.attention import attention
 from loadgen.report.figures import figures, level, whole
 from loadgen.report.html_tables import agreement, tables, thresholds
-from loadgen.report.page import SPACE, Cell, Figure, behind, bounded
+from loadgen.report.page import SPACE, Cell, Figure, Table, behind, bounded
 from loadgen.report.reproduce import reproduce
 
 #: Findings and sentences that are shown; docs/report.md names the limits of figures and tables
@@ -112,6 +112,12 @@ def _final(value: Any) -> Any:
     return _text(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
+def _notes(table: Table) -> dict[str, int]:
+    """Reasons of a table's cells, each once, numbered as it stands below."""
+    whys = (_cell(cell).why for row in table.rows for cell in row.cells)
+    return {why: i + 1 for i, why in enumerate(dict.fromkeys(filter(None, whys)))}
+
+
 def _cell(value: str | Cell) -> Cell:
     return Cell(value) if isinstance(value, str) else value
 
@@ -122,7 +128,7 @@ def _environment() -> Environment:
         loader=PackageLoader("loadgen", "report/templates"), autoescape=True, finalize=_final,
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
-    made.filters["cell"] = _cell
+    made.filters |= {"cell": _cell, "notes": _notes}
     return made
 
 

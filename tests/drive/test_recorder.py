@@ -17,6 +17,33 @@ from server_adapters.base import Sampling
 CASE = Case(0, "measure", 3, "c3", 0, "short_qa", 10, 16, 7, 1, None, False, True)
 
 
+def flight_of(ended: Exchange) -> Flight:
+    outgoing = Outgoing(CASE, "id", "http://r", Sampling(), None, ended, None)
+    return Flight(outgoing, Sent(3, "base", "http://r", 0, 1, CASE, "id", True, Sampling(), 16, 1, 1))
+
+
+async def test_what_waits_to_be_read_is_bounded(
+    exchange: Callable[..., Exchange], adapter: Any, wire: Any, sink: Any, monkeypatch: Any
+) -> None:
+    """E31: with nobody reading beside, the oldest answers are read as soon as more wait than may."""
+    faults: list[Exception] = []
+    ended = [
+        exchange([(30, wire.delta(t, usage=1)), (40, wire.delta(finish="stop") + wire.usage(1) + wire.done)])
+        for t in "abcd"
+    ]
+    monkeypatch.setattr("loadgen.drive.recorder.UNREAD_BYTES", 2 * len(ended[0].body))
+    recorder = Recorder(adapter, Redactor(), False, sink, Tally(), faults.append)
+    for one in ended:
+        recorder.add(flight_of(one))
+    assert len(sink.attempts) == 2
+    assert [len(one.body) > 0 for one in ended] == [False, False, True, True]
+    work = asyncio.create_task(recorder.work())
+    await recorder.flush()
+    work.cancel()
+    assert not faults
+    assert [a.outcome for a in sink.attempts] == [Outcome.OK] * 4
+
+
 async def test_bytes_are_freed_when_they_have_been_read(
     exchange: Callable[..., Exchange], adapter: Any, wire: Any, sink: Any
 ) -> None:
@@ -26,8 +53,7 @@ async def test_bytes_are_freed_when_they_have_been_read(
     flights = []
     for text in ("a", "b"):
         ended = exchange([(30, wire.delta(text, usage=1)), (40, wire.delta(finish="stop") + wire.usage(1) + wire.done)])
-        outgoing = Outgoing(CASE, "id", "http://r", Sampling(), None, ended, None)
-        flights.append(Flight(outgoing, Sent(3, "base", "http://r", 0, 1, CASE, "id", True, Sampling(), 16, 1, 1)))
+        flights.append(flight_of(ended))
         recorder.add(flights[-1])
     work = asyncio.create_task(recorder.work())
     await recorder.flush()

@@ -28,6 +28,8 @@ def test_plateau_spreads_its_first_requests() -> None:
     start, stop = plateau(2, None)
     assert start.tolist() == [0, 50_000_000]
     assert stop.tolist() == [NEVER, NEVER]
+    start, _ = plateau(1000, None)
+    assert start.tolist() == [i * 1_000_000 for i in range(1000)]
 
 
 @pytest.mark.parametrize("concurrency", [1, 3, 64, 1000])

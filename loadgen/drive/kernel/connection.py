@@ -69,6 +69,7 @@ class Connection:
         self.stamper = stamper
         self._socket = sock
         self._recvmsg = sock.recvmsg
+        self._note_gap = poller.gathering.note
         self._poller = poller
         self._tls = tls
         self._plain_stamper = stamper if tls is None else None
@@ -141,7 +142,9 @@ class Connection:
             data, ancillary, _flags, _address = self._recvmsg(_READ_BYTES, ANCILLARY_BYTES)
             if data:
                 answer = job.answer
-                self._progress_ns = answer.feed(data, stamper.kernel_ns(ancillary))
+                stamp_ns = answer.feed(data, stamper.kernel_ns(ancillary))
+                self._note_gap(stamp_ns - self._progress_ns)
+                self._progress_ns = stamp_ns
                 if answer.done:
                     self._end(None)
                 return
@@ -172,7 +175,9 @@ class Connection:
             data, ended = self._tls.decrypt(data)
             self._say(self._tls.to_send())
         if data:
-            self._progress_ns = answer.feed(data, kernel_ns)
+            stamp_ns = answer.feed(data, kernel_ns)
+            self._note_gap(stamp_ns - self._progress_ns)
+            self._progress_ns = stamp_ns
         if ended:
             self._ended_by_peer()
         elif answer.done:

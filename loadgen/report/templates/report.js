@@ -6,7 +6,7 @@
   };
   const MARKERS = ["circle", "square", "diamond", "cross", "x", "pentagon", "star", "hexagram"];
   const DASHES = ["/", "\\", "x", "-", "|", "+", ".", ""];
-  const FORMAT = { s: ["~s", "s"], share: ["~%", ""], times: ["~g", "×"], number: ["~s", ""] };
+  const FORMAT = { s: ["~s", "s"], share: ["~%", ""], times: ["~g", "×"], number: ["~g", ""] };
   const root = document.documentElement;
   const button = document.getElementById("theme");
   const system = matchMedia("(prefers-color-scheme: dark)");
@@ -39,14 +39,15 @@
     const at = series.points.map((p, i) => [p, i]).filter(([p]) => p && known(height(p)));
     const step = Math.min(0.14, 0.7 / count);
     const colour = colours[series.colour % colours.length];
+    const marker = MARKERS[series.colour % MARKERS.length];
     return {
-      type: "scatter", mode: "markers", showlegend: true, name: text(short(series.name)) + (at.length ? "" : " (none)"),
+      type: "scatter", cliponaxis: false, mode: "markers", showlegend: true, name: text(short(series.name)) + (at.length ? "" : " (none)"),
       x: at.length ? at.map(([, i]) => i + (k - (count - 1) / 2) * step) : [null], y: at.length ? at.map(([p]) => height(p)) : [null],
       error_y: {
         type: "data", symmetric: false, thickness: 1.6, width: 3, color: colour,
         array: at.map(([p]) => reach(p, p.high)), arrayminus: at.map(([p]) => reach(p, p.low)),
       },
-      marker: { size: 8, color: colour, symbol: at.map(([p]) => symbol(p, MARKERS[series.colour % MARKERS.length])), line: { width: 1.5, color: colour } },
+      marker: { size: 8, color: colour, symbol: at.length ? at.map(([p]) => symbol(p, marker)) : marker, line: { width: 1.5, color: colour } },
       text: at.map(([p, i]) => label(panel, series, p, i)), hoverinfo: "text",
     };
   }
