@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import replace
 
 import pyarrow as pa
 import pytest
+from rich.console import Console
 
 from loadgen.experiment import judge_run
+from loadgen.report import render_terminal
 from loadgen.scenario import parse_threshold
 from server_adapters.rehearsal import TASK_TYPES, EngineConfig, SpeculationConfig
 
@@ -128,3 +131,23 @@ def test_a_comparison_holds_what_practitioners_ask_for(simulated) -> None:
             metric = whole.metric(name, aggregate)
             assert metric.baseline.n == metric.candidate.n == 480
             assert metric.ratio.low <= metric.ratio.value <= metric.ratio.high
+
+
+def test_three_arms_at_four_levels_fit_a_terminal_page(simulated) -> None:
+    """With the verdict first, every threshold and every load of both candidates."""
+    arms = {
+        "baseline": EngineConfig(),
+        "ngram": EngineConfig(speculation=SpeculationConfig(method="ngram")),
+        "draft_model": EngineConfig(speculation=SpeculationConfig()),
+    }
+    found = judge_run(simulated.run(arms, [1, 4, 16, 64], cases=64, blocks=5, max_tokens=12))
+    assert found.verdict is not None
+    console = Console(file=io.StringIO(), width=120, highlight=False)
+    render_terminal(found.summary, console)
+    text = console.file.getvalue()
+    lines = text.splitlines()
+    assert len(lines) <= 50
+    assert lines[1] == f"VERDICT: {found.verdict.verdict.upper()}"
+    assert all(text.count(f"{result.name}: ") == 1 for result in found.verdict.thresholds)
+    loads = [tuple(line.split()[:2]) for line in lines if line.startswith(" c")]
+    assert loads == [(f"c{level}", arm) for arm in ("ngram", "draft_model") for level in (1, 4, 16, 64)]

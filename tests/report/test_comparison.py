@@ -105,14 +105,16 @@ def test_three_arms_at_four_levels_are_one_page_too(recorded: Summary) -> None:
         Finding(id=f"f{i}", text=f"finding {i} holds of a candidate at a load", numbers={}, conditions={},
                 severity="info") for i in range(12)
     ]  # fmt: skip
-    limits = ("speedup{}: value>=1", *(f"{name}{{}}: p({p})<=1.05 * baseline" for name, p in
-              (("ttft_s", 95), ("tpot_s", 95), ("total_time_s", 99))))  # fmt: skip
+    ruled = {"speedup{}: value>=1": True, "ttft_s{}: p(95)<=1.05 * baseline": True,
+             "tpot_s{}: p(95)<=1.05 * baseline": None, "total_time_s{}: p(99)<=1.05 * baseline": False}  # fmt: skip
     thresholds = [
-        {"name": limit.replace("{}", f"{{arm:{arm}}}"), "value": 1.2, "limit": 1.0, "ok": ok, "n": 24,
-         "interval": [1.1, 1.3]}
-        for limit, ok in zip(limits, (True, True, None, False), strict=True) for arm in ("ngram", "draft_model")
+        {"name": name, "value": 1.2, "limit": 1.0, "ok": ok, "n": 24, "interval": [1.1, 1.3],
+         "sentence": f"{name}: {ok}: 1.200 × baseline [1.100 × baseline, 1.300 × baseline], limit 1.05 × baseline, "
+                     "n = 24 blocks: the interval holds the limit: more blocks or repeats would narrow it"}
+        for limit, ok in ruled.items() for arm in ("ngram", "draft_model")
+        for name in [limit.replace("{}", f"{{arm:{arm}}}")]
     ]  # fmt: skip
-    reasons = [f"{t['name']}: {'fail' if t['ok'] is False else 'inconclusive'}" for t in thresholds if not t["ok"]]
+    reasons = [t["sentence"] for ok in (False, None) for t in thresholds if t["ok"] is ok]
     verdict = {"verdict": "fail", "reasons": reasons, "thresholds": thresholds}
     summary = recorded.model_copy(update={"comparison": rows, "findings": findings, "verdict": verdict})
     text = shown(summary)
@@ -124,6 +126,9 @@ def test_three_arms_at_four_levels_are_one_page_too(recorded: Summary) -> None:
         assert r.speedup.value.value is not None
         assert sum(r.candidate in line and f"{r.speedup.value.value:.2f} [" in line for line in lines) == 1, r.candidate
     assert "colours hold for all 8 rows together (Bonferroni)" in text
+    told = [next(i for i, line in enumerate(lines) if str(t["name"]) in line) for t in thresholds]
+    assert sorted(told) == [told[i] for i in (6, 7, 4, 5, 0, 1, 2, 3)], "failed first, passed last, each once"
+    assert sum(str(t["name"]) in line for t in thresholds for line in lines) == len(thresholds)
 
 
 def test_every_load_has_its_line_and_the_loss_is_there(summary: Summary) -> None:
