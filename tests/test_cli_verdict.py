@@ -60,6 +60,28 @@ def test_gate_of_several_runs_is_the_worst_of_them(tmp_path: Path) -> None:
     assert specload("gate", RUN, broken, *thresholds(FAIL)).returncode == 99
 
 
+@pytest.mark.parametrize(
+    ("manifest", "words"),
+    [
+        ({"state": "interrupted", "stop_reason": "interrupted by the user"}, "did not finish: interrupted by the user"),
+        ({"state": "failed", "stop_reason": "a disk was full"}, "the run did not finish: a disk was full"),
+        ({"state": "inconclusive", "stop_reason": "worker 1 died"}, "the run did not finish: worker 1 died"),
+        ({"state": "stopped", "stop_reason": "a threshold failed"}, "the run did not finish: a threshold failed"),
+        ({"state": "running"}, "the run did not finish"),
+        ({"workers": 2, "lost_workers": [1]}, "the measurement is invalid: 1 of 2 worker processes died"),
+        ({"shard": "0/2"}, "only share 0/2 of the plan was driven by this run"),
+    ],
+    ids=["interrupted", "failed", "inconclusive", "stopped", "killed", "worker-lost", "shard"],
+)
+def test_a_run_that_is_not_whole_never_passes_the_gate(tmp_path: Path, manifest: dict[str, Any], words: str) -> None:
+    """F11, F16: whatever its numbers, 98, and it says why."""
+    broken = change(tmp_path / "broken", run_id="broken", **manifest)
+    done = specload("gate", broken, *thresholds(PASS))
+    assert done.returncode == 98, done.stderr
+    assert done.stdout.startswith("Verdict: inconclusive · broken")
+    assert words in done.stdout
+
+
 def test_thresholds_that_cannot_be_read_are_usage_errors() -> None:
     done = specload("gate", RUN, *thresholds("ttft: p(95)<1", "ttft_s: p95<1"))
     assert done.returncode == 2

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from loadgen.analyze.beside import unknown, with_note
 from loadgen.analyze.columns import Bools, Floats, Ints, flat
 from loadgen.analyze.counters import combine
 from loadgen.analyze.metrics import COUNTED, METRICS, all_sent, column, population, quantile_of
+from loadgen.analyze.pairs import unknown, with_note
 from loadgen.analyze.rollback import rollback
 from loadgen.analyze.samples_by_block import drawn, samples_named, streams
 from loadgen.analyze.sides import Side, block_key

@@ -14,11 +14,11 @@ import numpy as np
 
 from loadgen.analyze.absolute import values_of
 from loadgen.analyze.arms import arm_data
-from loadgen.analyze.beside import unknown
 from loadgen.analyze.columns import Floats
 from loadgen.analyze.comparison import compare, shown
 from loadgen.analyze.estimates import Estimates
 from loadgen.analyze.metrics import METRICS
+from loadgen.analyze.pairs import unknown
 from loadgen.analyze.statistics import MannWhitney, holm, mann_whitney
 from loadgen.analyze.summary import RunsCompared, Unpaired
 from loadgen.record import RunData

@@ -12,8 +12,7 @@ from loadgen.analyze.frames import Frame, frame_of
 from loadgen.analyze.speculation import Setting
 from loadgen.analyze.windows import SegmentWindow, windows_of
 from loadgen.record import ArmFacts, RunData
-
-BASELINE = "baseline"
+from loadgen.scenario import chosen_baseline
 
 
 @dataclass(frozen=True)
@@ -26,19 +25,25 @@ class ArmData:
 
 
 def baseline_of(run: RunData) -> str | None:
+    """The arm that the run decided for when it began; None with fewer than two arms."""
+    decided = run.manifest.comparison.get("baseline")
+    if decided in run.manifest.arms and len(run.manifest.arms) > 1:
+        return str(decided)
     return baseline_among(run.manifest.arms, run.manifest.scenario)
 
 
 def baseline_among(arms: Mapping[str, ArmFacts], scenario: Mapping[str, Any]) -> str | None:
-    """`comparison.baseline`, else the arm named baseline, else the only one found without speculation, else the
-    first; None with fewer than two arms."""
+    """By the rule of a scenario (`chosen_baseline`), with what was found of the servers; None with fewer than two
+    arms."""
     if len(arms) < 2:
         return None
-    named = (scenario.get("comparison") or {}).get("baseline") or BASELINE
-    if named in arms:
-        return str(named)
-    off = [name for name, facts in arms.items() if facts.speculation is False]
-    return off[0] if len(off) == 1 else next(iter(arms))
+    without = [name for name, facts in arms.items() if facts.speculation is False]
+    return chosen_baseline((scenario.get("comparison") or {}).get("baseline"), list(arms), without)
+
+
+def reference_of(run: RunData) -> str:
+    """The arm that the others are held against; the only one, where there is one, and "" without any."""
+    return baseline_of(run) or next(iter(run.manifest.arms), "")
 
 
 def arm_data(run: RunData, name: str) -> ArmData:

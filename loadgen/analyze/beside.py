@@ -6,94 +6,23 @@ paired by case: only cases that have the number in both arms, and the others are
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 
 import numpy as np
 
 from loadgen.analyze.columns import Bools, Floats, Ints
-from loadgen.analyze.metrics import COUNTED, all_sent, column, population
+from loadgen.analyze.metrics import COUNTED, all_sent, column
+from loadgen.analyze.pairs import BLOCKS, Pair, nothing_from, ratio_of_blocks, unknown, with_note
 from loadgen.analyze.samples_by_block import drawn
 from loadgen.analyze.sides import Side
 from loadgen.analyze.spec_counts import Steps, from_step_counters
-from loadgen.analyze.statistics import Estimate, bonferroni, log_ratio_t, mean_bootstrap, quantile_ratio_bootstrap
+from loadgen.analyze.statistics import Estimate, bonferroni, mean_bootstrap, quantile_ratio_bootstrap
 from loadgen.analyze.values import CHUNK, CLIENT, COUNTERS, PER_REQUEST
 
-BLOCKS = "blocks"
 #: Share of a block at full load from which its steady window speaks for it
 STEADY = 1 / 3
-
-
-def unknown(reason: str, n: int = 0, unit: str = BLOCKS, source: str = CLIENT, level: float = 0.95) -> Estimate:
-    return Estimate(None, None, None, n, unit, "none", source, reason, level)
-
-
-def with_note(found: Estimate, note: str | None) -> Estimate:
-    """A note beside what is already said."""
-    if note is None:
-        return found
-    return replace(found, reason=note if found.reason is None else f"{found.reason}; {note}")
-
-
-@dataclass(frozen=True)
-class Pair:
-    """The rows of both arms under one selection. `whole`: it is all requests of its stages, so that windows and
-    counters are its own."""
-
-    candidate: Side
-    baseline: Side
-    rows: Ints
-    base_rows: Ints
-    whole: bool
-
-    @cached_property
-    def blocks(self) -> Ints:
-        """The blocks that both arms finished, with a request of the selection in both."""
-        count = len(self.candidate.keys)
-        both = self.candidate.whole & self.baseline.whole
-        for side, rows in ((self.candidate, self.rows), (self.baseline, self.base_rows)):
-            mine = side.block[rows]
-            both &= np.bincount(mine[mine >= 0], minlength=count) > 0
-        return np.flatnonzero(both)
-
-    @cached_property
-    def matched(self) -> tuple[Ints, Ints]:
-        """Rows of the same cases, candidate and baseline, in usable blocks."""
-        partner = self.candidate.partner[self.rows]
-        there = np.zeros(self.baseline.frame.n + 1, dtype=np.bool_)
-        there[self.base_rows] = True
-        usable = (partner >= 0) & there[partner] & np.isin(self.candidate.block[self.rows], self.blocks)
-        return self.rows[usable], partner[usable]
-
-    def with_both(self, name: str) -> tuple[Ints, Ints, str | None]:
-        """Matched rows that are ok and have the number in both arms, and how many others there are."""
-        mine, theirs = self.matched
-        good = self._has(self.candidate, name)[mine] & self._has(self.baseline, name)[theirs]
-        asked = (population(self.candidate.frame, name)[mine]).sum()
-        left_out = int(asked - good.sum())
-        note = f"{left_out} of {int(asked)} cases left out: not ok, or without the number, in one arm or both"
-        return mine[good], theirs[good], note if left_out else None
-
-    @staticmethod
-    def _has(side: Side, name: str) -> Bools:
-        frame = side.frame
-        found: Bools = frame.ok & population(frame, name) & ~np.isnan(column(frame, name))
-        return found
-
-
-def ratio_of_blocks(pair: Pair, candidate: Floats, baseline: Floats, level: float, source: str) -> Estimate:
-    """Of one number a block and arm; blocks in which either is missing or not above 0 are left out and counted."""
-    mine, theirs = candidate[pair.blocks], baseline[pair.blocks]
-    usable = (np.nan_to_num(mine) > 0) & (np.nan_to_num(theirs) > 0)
-    left_out = int((~usable).sum())
-    note = (
-        f"{left_out} of {len(usable)} paired blocks left out: without the number, or 0, in one arm"
-        if left_out
-        else None
-    )
-    if not usable.any():
-        return unknown(note or "no design block is finished in both arms", source=source, level=level)
-    return with_note(log_ratio_t(mine[usable], theirs[usable], level, source=source), note)
+#: Instead of a multiple of a number that may be 0
+WAY_OUT = "limit the difference instead (rate - baseline<=0.01)"
 
 
 def net_throughput(pair: Pair, level: float) -> Estimate:
@@ -102,7 +31,7 @@ def net_throughput(pair: Pair, level: float) -> Estimate:
     Of their steady windows; where a block was at full load for less than a third of its time, in either arm, of whole
     blocks, in which both arms did the same work."""
     steady = steady_enough(pair)
-    rates = [_net_rate(side, rows, steady) for side, rows in _both(pair)]
+    rates = [_net_rate(side, rows, steady) for side, rows in pair.sides]
     note = (
         None
         if steady
@@ -115,10 +44,6 @@ def steady_enough(pair: Pair) -> bool:
     """Every usable block stood at full load for at least `STEADY` of its time, in both arms."""
     shares = [(side.steady_s / side.whole_s)[pair.blocks] for side in (pair.candidate, pair.baseline)]
     return all(bool((np.nan_to_num(share) >= STEADY).all()) for share in shares)
-
-
-def _both(pair: Pair) -> tuple[tuple[Side, Ints], tuple[Side, Ints]]:
-    return (pair.candidate, pair.rows), (pair.baseline, pair.base_rows)
 
 
 def _net_rate(side: Side, rows: Ints, steady: bool) -> Floats:
@@ -152,6 +77,9 @@ def mean_ratio(pair: Pair, name: str, level: float, *, inverse: bool = False) ->
 
 def mean_difference(pair: Pair, name: str, level: float, seed: int) -> Estimate:
     """Mean over the blocks of the difference of the block means, candidate − baseline."""
+    nothing = nothing_from(pair)
+    if nothing:
+        return unknown(f"not enough data: {nothing}", len(pair.blocks), level=level)
     means, note, source = _means(pair, name)
     return with_note(_difference(pair, means[0] - means[1], level, seed, source), note)
 
@@ -191,28 +119,14 @@ def _difference(pair: Pair, by_block: Floats, level: float, seed: int, source: s
 def share_difference(pair: Pair, hits: tuple[Bools, Bools], level: float, seed: int) -> Estimate:
     """Share of the sent requests with a hit, candidate − baseline, mean over blocks."""
     shares = []
-    for (side, rows), hit in zip(_both(pair), hits, strict=True):
+    for (side, rows), hit in zip(pair.sides, hits, strict=True):
         shares.append(side.sums(rows, hit[rows].astype(np.float64)) / side.sums(rows, np.ones(len(rows))))
     return _difference(pair, shares[0] - shares[1], level, seed, CLIENT)
 
 
-def share_ratio(pair: Pair, hits: tuple[Bools, Bools], level: float) -> Estimate:
-    """Of the shares over all usable blocks; a share may be 0, so it has no interval: its difference has."""
-    shares = []
-    for (side, rows), hit in zip(_both(pair), hits, strict=True):
-        mine = rows[np.isin(side.block[rows], pair.blocks)]
-        shares.append(float(hit[mine].mean()) if len(mine) else np.nan)
-    if np.isnan(shares).any():
-        return unknown("no design block is finished in both arms", level=level)
-    if shares[1] == 0:
-        return unknown("the baseline's share is 0: see the difference", len(pair.blocks), level=level)
-    why = "a ratio of shares has no interval: see the difference"
-    return Estimate(shares[0] / shares[1], None, None, len(pair.blocks), BLOCKS, "pooled shares", CLIENT, why, level)
-
-
 def quantile_ratio(pair: Pair, name: str, q: float, level: float, seed: int) -> Estimate:
     """Of the all-sent view, over the usable blocks."""
-    parts = [_values(side, rows, name, pair.blocks) for side, rows in _both(pair)]
+    parts = [_values(side, rows, name, pair.blocks) for side, rows in pair.sides]
     for (values, _), side in zip(parts, (pair.candidate, pair.baseline), strict=True):
         if not len(values):
             return unknown(f"{side.name} has no request with the number in a paired block", level=level)
@@ -223,7 +137,7 @@ def quantile_ratio(pair: Pair, name: str, q: float, level: float, seed: int) -> 
 def sample_ratio(pair: Pair, name: str, q: float, level: float, seed: int) -> Estimate:
     """Of chunks or tokens."""
     parts = []
-    for side, rows in _both(pair):
+    for side, rows in pair.sides:
         found = drawn(side, rows, name)
         inside = np.isin(found.block, pair.blocks)
         if not inside.any():
@@ -239,7 +153,7 @@ def _values(side: Side, rows: Ints, name: str, blocks: Ints) -> tuple[Floats, In
     return values[keep], side.block[rows][keep]
 
 
-def quantile_difference(mine: Estimate, theirs: Estimate, level: float) -> Estimate:
+def difference_of_intervals(mine: Estimate, theirs: Estimate, level: float) -> Estimate:
     """Candidate − baseline of two intervals made at the level `half_level(level)`: it covers at least `level`."""
     method = "difference of two intervals (Bonferroni)"
     if mine.value is None or theirs.value is None or np.isinf(theirs.value):
@@ -254,6 +168,29 @@ def quantile_difference(mine: Estimate, theirs: Estimate, level: float) -> Estim
     return Estimate(
         mine.value - theirs.value, low if whole else None, high if whole else None, min(mine.n, theirs.n), mine.unit,
         method, mine.source, mine.reason or theirs.reason, level, mine.needs_n or theirs.needs_n,
+    )  # fmt: skip
+
+
+def ratio_of_intervals(mine: Estimate, theirs: Estimate, level: float) -> Estimate:
+    """Candidate ÷ baseline of two intervals made at the level `half_level(level)`, of numbers not below 0: it covers at
+    least `level`. Where the baseline's is 0 there is no ratio, and where it may be, no interval."""
+    method = "ratio of two intervals (Bonferroni)"
+    for one in (mine, theirs):
+        if one.value is None:
+            return replace(one, level=level)
+    if not theirs.value or mine.value is None:
+        why = f"the baseline's is 0, and so is any multiple of it: {WAY_OUT}"
+        return unknown(why, theirs.n, theirs.unit, level=level)
+    low = high = None
+    reason = mine.reason or theirs.reason
+    if mine.low is not None and mine.high is not None and theirs.low is not None and theirs.high is not None:
+        if theirs.low > 0:
+            low, high = mine.low / theirs.high, mine.high / theirs.low
+        else:
+            reason = f"the baseline's interval reaches 0, so the ratio has no upper bound: {WAY_OUT}"
+    return Estimate(
+        mine.value / theirs.value, low, high, min(mine.n, theirs.n), mine.unit, method, mine.source, reason, level,
+        mine.needs_n or theirs.needs_n,
     )  # fmt: skip
 
 
@@ -281,11 +218,11 @@ def _tokens_per_step(pair: Pair) -> tuple[Floats, Floats, str] | str:
     """(candidate, baseline, source) by block: the servers' own step counts where both have them for every block,
     else the chunks; or why neither tells."""
     if pair.whole:
-        counted = [_counted_steps(side, rows, pair.blocks) for side, rows in _both(pair)]
+        counted = [_counted_steps(side, rows, pair.blocks) for side, rows in pair.sides]
         if len(pair.blocks) and not any(np.isnan(c[pair.blocks]).any() for c in counted):
             return counted[0], counted[1], COUNTERS
     found = []
-    for side, rows in _both(pair):
+    for side, rows in pair.sides:
         steps, tokens = side.steps
         mine = rows[side.frame.ok[rows] & ~np.isnan(steps[rows])]
         if not len(mine):

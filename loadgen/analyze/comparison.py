@@ -9,7 +9,6 @@ from typing import Literal
 
 import numpy as np
 
-from loadgen.analyze.beside import Pair, unknown
 from loadgen.analyze.columns import Ints
 from loadgen.analyze.comparison_text import sentence
 from loadgen.analyze.conditions import cache_hits
@@ -17,6 +16,7 @@ from loadgen.analyze.decompose import pair_of
 from loadgen.analyze.estimates import Estimates, Query, Where
 from loadgen.analyze.groups import Group
 from loadgen.analyze.metrics import METRICS
+from loadgen.analyze.pairs import Pair, unknown
 from loadgen.analyze.rollback import rollback
 from loadgen.analyze.segments import INPUT_EDGES, OUTPUT_EDGES, segment_names
 from loadgen.analyze.sides import Side

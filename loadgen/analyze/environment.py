@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from loadgen.analyze.arms import baseline_among
+from loadgen.analyze.arms import baseline_among, reference_of
 from loadgen.analyze.environment_rules import KeyRule, covers, rule_for
 from loadgen.analyze.summary import Difference
-from loadgen.record import ArmFacts, Manifest
+from loadgen.record import ArmFacts, RunData
 
 Outcome = Literal["may_differ", "declared", "noted", "inconclusive"]
 _ORDER: Mapping[Outcome, int] = {"inconclusive": 0, "declared": 1, "noted": 2, "may_differ": 3}
@@ -22,15 +22,19 @@ _ALONE = frozenset({*_LOAD, *_SYNTHETIC, _BUFFERING})
 _NOT_SET = (None, "not set")
 
 
-def environment_diff(manifest: Manifest) -> list[Difference]:
+def environment_diff(run: RunData) -> list[Difference]:
     """Every difference between the arms of a run, the worst first. A single arm is judged by itself."""
-    return differences(manifest.arms, manifest.scenario)
+    return _differences(run.manifest.arms, run.manifest.scenario, reference_of(run))
 
 
 def differences(arms: Mapping[str, ArmFacts], scenario: Mapping[str, Any]) -> list[Difference]:
     """As `environment_diff`, before there is a run. `scenario`: as in a manifest, for what it declares."""
+    return _differences(arms, scenario, baseline_among(arms, scenario) or next(iter(arms), ""))
+
+
+def _differences(arms: Mapping[str, ArmFacts], scenario: Mapping[str, Any], reference: str) -> list[Difference]:
     declared = declared_by(scenario)
-    side = _Sides(arms, reference_arm(arms, scenario), declared)
+    side = _Sides(arms, reference, declared)
     found = [*_alone(side), *_compared(side), *_unseen(side, arms)] if arms else []
     return in_order(found)
 
@@ -43,11 +47,6 @@ def declared_by(scenario: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
     """`declared_differences` of every arm."""
     arms = scenario.get("arms") or {}
     return {name: tuple(arm.get("declared_differences") or ()) for name, arm in arms.items()}
-
-
-def reference_arm(arms: Mapping[str, ArmFacts], scenario: Mapping[str, Any]) -> str:
-    """The arm the others are held against: the scenario's, else the baseline, else the first."""
-    return baseline_among(arms, scenario) or next(iter(arms), "")
 
 
 def judged(

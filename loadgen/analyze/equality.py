@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from loadgen.analyze.arms import ArmData
+from loadgen.analyze.arms import ArmData, reference_of
 from loadgen.analyze.columns import Bools, Floats, Ints, floats, ints, labels, strings
-from loadgen.analyze.environment import declared_by, judged, reference_arm
+from loadgen.analyze.environment import declared_by, judged
 from loadgen.analyze.environment_rules import CACHE_APART, FIRST_LINE_TOKENS, FOREIGN_SHARE
 from loadgen.analyze.frames import MEASURE
 from loadgen.analyze.reconcile import NOT_IDLE
@@ -41,7 +41,7 @@ def prompt_token_mismatches(run: RunData) -> list[PromptTokens]:
     Where the same text is not the same number of tokens, template or tokenizer differ.
     """
     names = list(run.manifest.arms)
-    base = reference_arm(run.manifest.arms, run.manifest.scenario)
+    base = reference_of(run)
     wanted = np.asarray(strings(run.requests, "phase") == MEASURE, dtype=np.bool_)
     table = run.requests.filter(wanted)
     arm, length = strings(table, "arm"), floats(table, "input_len")

@@ -14,10 +14,10 @@ import numpy as np
 from loadgen.analyze import beside
 from loadgen.analyze.absolute import Chosen, estimate_of, hits_of
 from loadgen.analyze.arms import ArmData, arm_data, baseline_of
-from loadgen.analyze.beside import Pair, unknown, with_note
 from loadgen.analyze.columns import Ints
 from loadgen.analyze.metrics import METRICS, quantile_of
-from loadgen.analyze.sides import Side, sides_of
+from loadgen.analyze.pairs import Pair, unknown, with_note
+from loadgen.analyze.sides import Side, planned_blocks, sides_of
 from loadgen.analyze.speedup import SpeedupKind, kind_of
 from loadgen.analyze.statistics import LEVEL, Estimate
 from loadgen.record import RunData
@@ -58,7 +58,8 @@ class Estimates:
         named = baseline or baseline_of(run)
         self.baseline: str | None = named if named in data and len(data) > 1 else None
         self.design: str = (design or run.manifest.design).split(":")[0]
-        self.sides: dict[str, Side] = sides_of(data, self.baseline)
+        planned = planned_blocks(run.manifest.comparison) if design is None else ()
+        self.sides: dict[str, Side] = sides_of(data, self.baseline, planned)
         #: stages that end by time: shown, not paired, and no part of a question that names no stage
         self.unpaired: frozenset[str] = frozenset((scenario.get("comparison") or {}).get("unpaired") or ())
         self.slos = scenario.get("slos") or {}
@@ -144,13 +145,10 @@ class Estimates:
         spec, name = METRICS[query.metric], query.metric
         if spec.kind == "relative":
             return self._relative(pair, name, level)
-        if spec.kind == "share":
-            hits = [hits_of(side, name, self.slos) for side in (pair.candidate, pair.baseline)]
-            mine, theirs = hits
+        if spec.kind == "share" and query.relative == "difference":
+            mine, theirs = (hits_of(side, name, self.slos) for side in (pair.candidate, pair.baseline))
             if isinstance(mine, str) or isinstance(theirs, str):
                 return unknown(str(mine), level=level)
-            if query.relative == "ratio":
-                return beside.share_ratio(pair, (mine, theirs), level)
             return beside.share_difference(pair, (mine, theirs), level, self.seed)
         q = quantile_of(query.aggregate)
         if query.relative == "difference":
@@ -181,27 +179,22 @@ class Estimates:
             return beside.net_throughput(pair, level)
         if query.metric == "e_decode":
             return beside.decode_parts(pair, level)["e_ratio"]
-        mine, theirs = (estimate_of(c, query.metric, query.aggregate) for c in self._apart(pair, level))
-        for one in (mine, theirs):
-            if one.value is None:
-                return one
-        if not theirs.value or mine.value is None:
-            return unknown("the baseline's is 0", level=level)
-        why = "this ratio has no interval"
-        return Estimate(mine.value / theirs.value, None, None, mine.n, mine.unit, "ratio", mine.source, why, level)
+        return beside.ratio_of_intervals(*self._apart(pair, query, level), level)
 
-    def _apart(self, pair: Pair, level: float) -> tuple[Chosen, Chosen]:
-        sides = ((pair.candidate, pair.rows), (pair.baseline, pair.base_rows))
-        one, other = (Chosen(side, rows, pair.whole, self.slos, self.seed, level) for side, rows in sides)
-        return one, other
+    def _apart(self, pair: Pair, query: Query, level: float) -> tuple[Estimate, Estimate]:
+        """An interval of each arm in the blocks that both finished, so sure that both together are at `level`."""
+        half, found = beside.half_level(level), []
+        for side, rows in pair.sides:
+            mine = rows[np.isin(side.block[rows], pair.blocks)]
+            chosen = Chosen(side, mine, pair.whole, self.slos, self.seed, half)
+            found.append(estimate_of(chosen, query.metric, query.aggregate))
+        return found[0], found[1]
 
     def _difference(self, pair: Pair, query: Query, q: float | None, level: float) -> Estimate:
         spec = METRICS[query.metric]
         if spec.kind == "request" and q is None and query.aggregate == "avg":
             return beside.mean_difference(pair, query.metric, level, self.seed)
-        parts = self._apart(pair, beside.half_level(level))
-        mine, theirs = (estimate_of(chosen, query.metric, query.aggregate) for chosen in parts)
-        return beside.quantile_difference(mine, theirs, level)
+        return beside.difference_of_intervals(*self._apart(pair, query, level), level)
 
 
 def _rows(side: Side, where: Mapping[str, str], beside: bool) -> Ints:

@@ -58,7 +58,7 @@ def analyze(run: RunData) -> Summary:
         reconciliation=reconciliation,
         comparison=rows if estimates.baseline is not None else Absent(reason=ONE_ARM),
         findings=findings_of(Facts(estimates, shown, rows, known)),
-        environment=in_order([*environment_diff(manifest), *equality_differences(run, alike)]),
+        environment=in_order([*environment_diff(run), *equality_differences(run, alike)]),
         equality=alike,
         verdict=Absent(reason=LATER),
         conditions=known,

@@ -5,9 +5,10 @@ A design block is (stage, repeat, block): in every arm it holds the same cases.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,9 +30,15 @@ def block_key(window: SegmentWindow) -> BlockKey:
     return phase.stage_index, phase.repeat_idx, phase.block
 
 
-def block_keys(arms: Mapping[str, ArmData]) -> tuple[BlockKey, ...]:
-    """All blocks of all arms, in the order of the plan."""
-    return tuple(sorted({block_key(w) for data in arms.values() for w in data.windows}))
+def planned_blocks(comparison: Mapping[str, Any]) -> set[BlockKey]:
+    """All blocks of the design, also those that were never begun. `comparison`: as in a manifest."""
+    stages = comparison.get("stages") or ()
+    return {(i, repeat, block) for i, stage in enumerate(stages) for repeat, block, _ in stage["order"]}
+
+
+def block_keys(arms: Mapping[str, ArmData], planned: Collection[BlockKey]) -> tuple[BlockKey, ...]:
+    """All blocks of all arms, and those that were `planned`, in the order of the plan."""
+    return tuple(sorted({block_key(w) for data in arms.values() for w in data.windows}.union(planned)))
 
 
 @dataclass(frozen=True)
@@ -143,9 +150,9 @@ class Side:
         return np.where(counts > 0, total, np.nan)
 
 
-def sides_of(arms: Mapping[str, ArmData], baseline: str | None) -> dict[str, Side]:
+def sides_of(arms: Mapping[str, ArmData], baseline: str | None, planned: Collection[BlockKey] = ()) -> dict[str, Side]:
     """Every arm beside `baseline` (None: each by itself)."""
-    keys = block_keys(arms)
+    keys = block_keys(arms, planned)
     blocks = {name: _blocks(data, keys) for name, data in arms.items()}
     found = {}
     for name, data in arms.items():

@@ -7,8 +7,8 @@ from typing import Literal
 
 import numpy as np
 
-from loadgen.analyze.beside import Pair
 from loadgen.analyze.columns import Ints
+from loadgen.analyze.pairs import Pair
 from loadgen.analyze.sides import BlockKey, Side, block_key
 
 CLOSED = "concurrency"

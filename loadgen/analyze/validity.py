@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -103,6 +103,7 @@ def _facts(run: RunData, arms: Arms, reconciliation: Sequence[Reconciliation]) -
     if manifest.state != "finished":
         why = f" ({manifest.stop_reason})" if manifest.stop_reason else ""
         yield Finding("doubtful", f"the run is not whole: its state is {manifest.state}{why}")
+    yield from _unsettled(manifest.comparison.get("warmups") or [])
     busy = [w for _, windows in arms.values() for w in windows if w.idle is False]
     if busy:
         total = sum(len(windows) for _, windows in arms.values())
@@ -116,6 +117,17 @@ def _facts(run: RunData, arms: Arms, reconciliation: Sequence[Reconciliation]) -
     if failed:
         names = ", ".join(dict.fromkeys(row.name for row in failed))
         yield Finding("doubtful", f"in {len(failed)} of {len(judged)} checks two sources disagree: {names}")
+
+
+def _unsettled(warmups: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
+    """Of stages and arms (each visit by itself), as the run noted them."""
+    found = [w for w in warmups if w["settled"] is False]
+    if found:
+        yield Finding(
+            "doubtful",
+            f"after {len(found)} of {len(warmups)} warm-ups the server had not settled, so what was measured may hold "
+            f"its start (first: {found[0]['arm']} at {found[0]['stage']}: {found[0]['reason']})",
+        )
 
 
 def _breaches(run: RunData, arms: Arms, client: Mapping[str, N]) -> Iterator[Finding]:

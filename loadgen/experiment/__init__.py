@@ -11,7 +11,8 @@ from loadgen.experiment.init import ServerReport, describe_server
 from loadgen.experiment.judging import Judged, judge_run, save_judged
 from loadgen.experiment.lengths import measure_lengths
 from loadgen.experiment.preflight import Preflight, ReadyArm, preflight
-from loadgen.experiment.single import Progress, RunOptions, RunResult, run_scenario
+from loadgen.experiment.progress import Progress
+from loadgen.experiment.single import RunOptions, RunResult, run_scenario
 
 __all__ = [
     "Ceiling",

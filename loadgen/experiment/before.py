@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from loadgen.errors import ScenarioError, StorageError
+from loadgen.experiment.preflight import Preflight
 from loadgen.plan import Plan
-from loadgen.scenario import Limits
+from loadgen.scenario import Limits, LoadedScenario, chosen_baseline
 
 
 def refuse_beyond(plan: Plan, limits: Limits) -> None:
@@ -27,6 +29,18 @@ def refuse_beyond(plan: Plan, limits: Limits) -> None:
     ]
     if problems:
         raise ScenarioError(problems)
+
+
+def with_baseline(loaded: LoadedScenario, ready: Preflight) -> tuple[LoadedScenario, tuple[str, ...]]:
+    """Decide which arm the others are compared with, now that the servers have told whether they speculate; and what
+    is to be said about it. Raises ScenarioError where a threshold compares that arm with itself."""
+    scenario = loaded.scenario
+    without = [name for name, arm in ready.arms.items() if arm.capabilities.speculation is False]
+    chosen = chosen_baseline(scenario.comparison.baseline, list(scenario.arms), without)
+    if chosen == scenario.baseline:
+        return loaded, ()
+    note = f"{chosen} is the baseline: it is the only arm found without speculation"
+    return replace(loaded, scenario=scenario.against(chosen)), (note,)
 
 
 def refuse_unwritable(out: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from loadgen.analyze import Difference, differences
-from loadgen.experiment.before import refuse_beyond
+from loadgen.experiment.before import refuse_beyond, with_baseline
 from loadgen.experiment.budget import fit_time
 from loadgen.experiment.ceiling import Ceiling, beyond, ceiling, cpu_count
 from loadgen.experiment.context import check_context
@@ -45,6 +45,9 @@ async def check(
     notes: tuple[str, ...] = ready.notes if ready else ()
     if targets and started:
         notes = (f"{', '.join(started)}: started by the run itself, so no target was looked at",)
+    if ready is not None:
+        loaded, said = with_baseline(loaded, ready)
+        notes = (*said, *notes)
     if time_budget_s is not None:
         fitted = await fit_time(loaded, time_budget_s, ready)
         loaded, notes = fitted.loaded, (fitted.sentence(), *notes)

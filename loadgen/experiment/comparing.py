@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import orjson
@@ -19,7 +19,7 @@ from loadgen.analyze import (
     estimates_apart,
 )
 from loadgen.errors import ScenarioError
-from loadgen.experiment.judging import difference_text
+from loadgen.experiment.judging import difference_text, pooled_stages
 from loadgen.record import RunData, list_runs
 from loadgen.scenario import Threshold
 from loadgen.verdict import Facts, Paired, Unpaired, Verdict, default_thresholds, judge
@@ -40,7 +40,10 @@ def compare_two(first: RunData, second: RunData, thresholds: Sequence[Threshold]
     runs, common = compare_runs(first, second), arms_in_common(first, second)
     if not common:
         raise ScenarioError([runs.why])
-    chosen = tuple(thresholds) if thresholds else default_thresholds(2)
+    own = [pooled_stages(Estimates(run)) for run in (first, second)]
+    stages = tuple(stage for stage in own[1] if stage in own[0])
+    several = max(map(len, own)) > 1
+    chosen = tuple(thresholds) if thresholds else default_thresholds(2, stages if several else ())
     for threshold in chosen:
         arm = threshold.selector("arm")
         if arm is not None and arm not in common:
@@ -48,7 +51,7 @@ def compare_two(first: RunData, second: RunData, thresholds: Sequence[Threshold]
     evidence = (
         Paired(estimates_apart(first, second)) if runs.paired else Unpaired(Estimates(first), Estimates(second), common)
     )
-    verdict = judge(chosen, evidence, _facts(first, second, runs, common))
+    verdict = judge(chosen, evidence, replace(_facts(first, second, runs, common), stages=stages))
     assert verdict is not None
     if not thresholds:
         verdict = verdict.model_copy(update={"thresholds_from": "defaults"})

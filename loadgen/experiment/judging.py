@@ -10,14 +10,13 @@ from typing import Any
 
 import orjson
 
-from loadgen.analyze import Difference, Estimates, Query, Summary, analyze
+from loadgen.analyze import Difference, Estimates, Summary, analyze
 from loadgen.errors import StorageError
-from loadgen.record import Manifest, RunData, open_run
+from loadgen.experiment.nodes import node_effects
+from loadgen.record import Manifest, RunData
 from loadgen.report import render_html, reproduce
-from loadgen.scenario import METRICS, Threshold, read_thresholds
-from loadgen.verdict import Facts, Verdict, judge
-
-NEUTRAL = {"ratio": 1.0, "difference": 0.0}
+from loadgen.scenario import Threshold, read_thresholds
+from loadgen.verdict import Facts, Verdict, default_thresholds, judge
 
 
 @dataclass(frozen=True)
@@ -41,6 +40,7 @@ def judge_run(run: RunData, thresholds: Sequence[Threshold] | None = None) -> Ju
 
 def _facts(run: RunData, summary: Summary, estimates: Estimates, thresholds: Sequence[Threshold]) -> Facts:
     manifest, compared = run.manifest, estimates.baseline is not None
+    stages = pooled_stages(estimates)
     return Facts(
         run_id=manifest.run_id,
         arms=estimates.arms,
@@ -54,10 +54,16 @@ def _facts(run: RunData, summary: Summary, estimates: Estimates, thresholds: Seq
         differences=tuple(difference_text(d) for d in summary.environment if d.rule == "inconclusive"),
         noted=tuple(_noted(summary.environment)),
         swapped=bool(manifest.comparison.get("swap")),
-        node_effects=_node_effects(run, thresholds),
+        node_effects=node_effects(run, thresholds or default_thresholds(2, stages if len(stages) > 1 else ())),
         shard=manifest.shard,
         reproduce=reproduce(manifest),
+        stages=stages,
     )
+
+
+def pooled_stages(estimates: Estimates) -> tuple[str, ...]:
+    """Those that a question without a stage is about: stages that end by time are not paired."""
+    return tuple(stage for stage in estimates.stages() if stage not in estimates.unpaired)
 
 
 def difference_text(found: Difference) -> str:
@@ -72,37 +78,6 @@ def _noted(environment: Sequence[Difference]) -> Iterator[str]:
         keys = [d.key for d in environment if d.rule == rule]
         if keys:
             yield f"environment: {words}: {', '.join(keys)}"
-
-
-def _node_effects(run: RunData, thresholds: Sequence[Threshold]) -> tuple[str, ...] | None:
-    """What differs between equal arms on the same nodes; None: no A/A run was named."""
-    named: dict[str, Any] | None = run.manifest.comparison.get("aa_run")
-    if named is None:
-        return None
-    beside = Path(run.path).parent / str(named["path"])
-    written = (run.manifest.scenario.get("comparison") or {}).get("aa_run")
-    for path in (beside, Path(str(written))):
-        with suppress(StorageError):
-            found = open_run(path)
-            if found.manifest.run_id == named["run_id"]:
-                return tuple(_effects(Estimates(found), thresholds))
-    return (f"it is not there any more ({named['run_id']}), so nothing tells",)
-
-
-def _effects(estimates: Estimates, thresholds: Sequence[Threshold]) -> Iterator[str]:
-    """Each comparison of the thresholds whose interval in the A/A run leaves out "no difference"."""
-    for threshold in thresholds:
-        for condition in threshold.conditions:
-            kind = condition.relative or ("ratio" if METRICS[threshold.metric].versus_baseline else None)
-            if kind is None:
-                continue
-            where = tuple(pair for pair in threshold.where if pair[0] != "arm")
-            query = Query(threshold.metric, condition.aggregate, where, condition.relative)
-            found = estimates.estimate(query)
-            if found.low is None or found.high is None:
-                yield f"{threshold.named(condition)} cannot be told: {found.reason or 'not enough data'}"
-            elif not found.low <= NEUTRAL[kind] <= found.high:
-                yield f"{threshold.named(condition)} is {found.value:.4g} [{found.low:.4g}, {found.high:.4g}] there"
 
 
 def save_json(path: Path, name: str, value: Any) -> None:

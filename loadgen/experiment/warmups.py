@@ -40,14 +40,14 @@ class WarmUps:
         return f"warm-up of {segment.arm} at {segment.stage}: {found.reason}"
 
     def facts(self) -> list[dict[str, Any]]:
-        """For the manifest, in the order driven."""
+        """For the manifest, in the order driven. `settled` None: too little was driven to tell."""
         return [
             {
                 "stage": self._stages[visit],
                 "arm": visit[1],
                 "repeat": visit[2],
                 "swapped": visit[3],
-                "settled": found.settled,
+                "settled": found.settled if found.over else None,
                 "spread": found.spread,
                 "reason": found.reason,
                 "windows": [asdict(window) for window in self._windows[visit]],

@@ -27,6 +27,9 @@ _HEAD = (
 )  # fmt: skip
 
 
+#: Those that the reasons do not tell come before those they do, after what failed.
+
+
 def verdict_lines(summary: Summary, console: Console) -> None:
     """The first thing of a page; also says why there is none."""
     verdict = summary.verdict

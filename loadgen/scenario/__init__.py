@@ -2,7 +2,7 @@
 
 from loadgen.scenario.arms import Arm, SecretSource
 from loadgen.scenario.base import Environment
-from loadgen.scenario.comparison import ROUNDS, Comparison, DesignName, ends_by_time
+from loadgen.scenario.comparison import ROUNDS, Comparison, DesignName, chosen_baseline, ends_by_time
 from loadgen.scenario.lengths import Empirical, Fixed, Length, LogNormal, Normal, PairedLengths, Uniform
 from loadgen.scenario.limits import Limits, Safety, limits_of
 from loadgen.scenario.load import LoadedScenario, load_scenario
@@ -71,6 +71,7 @@ __all__ = [
     "Uniform",
     "Warmup",
     "Workload",
+    "chosen_baseline",
     "ends_by_time",
     "limits_of",
     "load_scenario",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
@@ -20,6 +20,7 @@ REPEATS = 5
 #: Rounds of requests that a block of a closed loop has at least: with one it would have no steady part.
 ROUNDS = 2
 MAX_BLOCKS = 10_000
+BASELINE = "baseline"
 
 
 class Comparison(Model):
@@ -31,7 +32,9 @@ class Comparison(Model):
         "sequential: arm after arm, marked; restart: one node, arms started and stopped by their hooks",
     )
     baseline: ArmName | None = Field(
-        None, description="the arm that the others are compared with; default: the one named baseline, else the first"
+        None,
+        description="the arm that the others are compared with; default: the one named baseline, else the only one "
+        "without speculation, else the first",
     )
     blocks: Annotated[int, Field(ge=1, le=MAX_BLOCKS)] | None = Field(
         None, description="design blocks of each stage and repeat; default: 20 or more over all repeats"
@@ -44,6 +47,17 @@ class Comparison(Model):
     aa_run: FilePath | None = Field(
         None, description="parallel: run directory of the same design with two equal arms, instead of swap"
     )
+
+
+def chosen_baseline(named: str | None, arms: Sequence[str], without: Collection[str]) -> str:
+    """The arm that the others are compared with, of at least one: `named`, else the one called baseline, else the only
+    one of those `without` speculation, else the first."""
+    plain = [name for name in arms if name in without]
+    if named in arms:
+        return str(named)
+    if BASELINE in arms:
+        return BASELINE
+    return plain[0] if len(plain) == 1 else arms[0]
 
 
 def ends_by_time(stage: Stage) -> bool:

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
+from loadgen.errors import ScenarioError
 from loadgen.scenario.arms import Arm
 from loadgen.scenario.base import (
     MAX_REQUESTS,
@@ -22,7 +23,7 @@ from loadgen.scenario.base import (
     SomeSeconds,
     refuse,
 )
-from loadgen.scenario.comparison import REPEATS, ArmName, Comparison, comparison_problems
+from loadgen.scenario.comparison import REPEATS, ArmName, Comparison, chosen_baseline, comparison_problems
 from loadgen.scenario.limits import Limits, Safety, combine
 from loadgen.scenario.stages import ArrivalStage, ConcurrencyStage, Ramp, Stage, named
 from loadgen.scenario.threshold_checks import Surroundings, threshold_problems
@@ -144,8 +145,18 @@ class Scenario(Model):
 
     @property
     def baseline(self) -> str:
-        """The arm that the others are compared with."""
-        return self.comparison.baseline or ("baseline" if "baseline" in self.arms else next(iter(self.arms)))
+        """The arm that the others are compared with, as far as the scenario alone tells."""
+        off = [name for name, arm in self.arms.items() if arm.speculation == "off"]
+        return chosen_baseline(self.comparison.baseline, list(self.arms), off)
+
+    def against(self, baseline: str) -> Scenario:
+        """The same scenario with `comparison.baseline` named. Raises ScenarioError where a threshold then compares an
+        arm with itself."""
+        named = self.model_copy(update={"comparison": self.comparison.model_copy(update={"baseline": baseline})})
+        problems = threshold_problems(named.thresholds, _surroundings(named))
+        if problems:
+            raise ScenarioError([f"{'.'.join(map(str, loc))}: {text}" for loc, text in problems])
+        return named
 
     @field_validator("load")
     @classmethod

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from loadgen.scenario import Threshold, parse_threshold
 
 DEFAULTS = (
@@ -12,6 +15,11 @@ DEFAULTS = (
 )
 
 
-def default_thresholds(arms: int) -> tuple[Threshold, ...]:
-    """Speculation may not cost throughput or latency; a single arm has no default."""
-    return tuple(map(parse_threshold, DEFAULTS)) if arms > 1 else ()
+def default_thresholds(arms: int, stages: Sequence[str] = ()) -> tuple[Threshold, ...]:
+    """Speculation may not cost throughput or latency, in any of `stages` (none: all together): a gain at one load must
+    not hide a loss at another. A single arm has no default."""
+    if arms < 2:
+        return ()
+    general = tuple(map(parse_threshold, DEFAULTS))
+    each = tuple(replace(threshold, where=(("stage", stage),)) for stage in stages for threshold in general)
+    return each or general

@@ -36,7 +36,7 @@ def judge(thresholds: Sequence[Threshold], evidence: Evidence, facts: Facts) -> 
     judged) lies beyond it, and is inconclusive otherwise, or with fewer than `min_samples` requests. The run fails if
     one fails, passes if all pass and nothing stands in the way, and is inconclusive otherwise.
     """
-    chosen = tuple(thresholds) or default_thresholds(len(facts.arms))
+    chosen = tuple(thresholds) or default_thresholds(len(facts.arms), facts.stages if len(facts.stages) > 1 else ())
     items = [item for threshold in chosen for item in _items(threshold, facts)]
     if not items:
         return None
@@ -51,7 +51,7 @@ def judge(thresholds: Sequence[Threshold], evidence: Evidence, facts: Facts) -> 
         thresholds=results,
         thresholds_from="scenario" if thresholds else "defaults",
         obstacles=[obstacle.text for obstacle in in_the_way],
-        notes=[*notes(facts), *_multiple(results, fail_level)],
+        notes=[*notes(facts), *_pooled(chosen, facts), *_multiple(results, fail_level)],
         baseline=facts.baseline,
         design=facts.design,
         paired=facts.paired,
@@ -176,6 +176,15 @@ def _reasons(word: Word, results: Sequence[Result], in_the_way: Sequence[Obstacl
         n = len(results)
         return [f"{'the threshold is' if n == 1 else f'all {n} thresholds are'} met", *(r.sentence for r in results)]
     return [*failed, *(obstacle.text for obstacle in in_the_way), *open_]
+
+
+def _pooled(thresholds: Sequence[Threshold], facts: Facts) -> list[str]:
+    """Thresholds whose number is one over stages of different load."""
+    named = {"stage", "concurrency", "rate_per_s"}
+    pooled = [str(t) for t in thresholds if not named & {key for key, _ in t.where}]
+    if len(facts.stages) < 2 or not pooled:
+        return []
+    return [f"over all stages together ({', '.join(facts.stages)}): {'; '.join(pooled)}; {{stage:…}} tells them apart"]
 
 
 def _multiple(results: Sequence[Result], fail_level: float) -> list[str]:

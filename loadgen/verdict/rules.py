@@ -14,7 +14,7 @@ Voids = Literal["pass", "comparison", "times"]
 class Facts:
     """What was run. `differences`: of the environments, sentences that make a comparison inconclusive; `noted`: the
     others. `node_effects`: what an A/A run of the same design shows to differ by itself; None = there is none.
-    `design` and `paired` None where nothing is compared."""
+    `design` and `paired` None where nothing is compared. `stages`: those that a question without a stage is about."""
 
     run_id: str
     arms: tuple[str, ...]
@@ -32,6 +32,7 @@ class Facts:
     node_effects: tuple[str, ...] | None = None
     shard: str | None = None
     reproduce: tuple[str, ...] = ()
+    stages: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,7 @@ def _comparison(facts: Facts) -> Iterator[Obstacle]:
                 "comparison",
             )
         for effect in facts.node_effects or ():
-            yield Obstacle(f"the A/A run shows that the nodes differ by themselves: {effect}", "comparison")
+            yield Obstacle(f"the A/A run does not clear the nodes: {effect}", "comparison")
 
 
 def notes(facts: Facts) -> list[str]:

@@ -4,6 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from loadgen.analyze import analyze
+from loadgen.analyze.arms import baseline_of
+
 approx = pytest.approx
 
 
@@ -105,6 +108,14 @@ def test_baseline_is_the_named_arm_or_the_only_one_without_speculation_or_the_fi
     run.segment(2, arm="baseline")
     pairs = [(d.candidate, d.baseline) for d in run.summary().decomposition]
     assert pairs == [("plain", "baseline"), ("quick", "baseline")]
+
+
+def test_the_baseline_is_what_the_run_decided(pair) -> None:
+    data = pair.data()
+    assert baseline_of(data) == "baseline"
+    data.manifest.comparison["baseline"] = "candidate"
+    assert baseline_of(data) == "candidate"
+    assert [(d.candidate, d.baseline) for d in analyze(data).decomposition] == [("baseline", "candidate")]
 
 
 def test_only_stages_of_both_arms(pair) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,8 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loadgen.analyze import METRICS, SELECTORS, Estimates, Query
+from loadgen.analyze import METRICS, SELECTORS, Estimate, Estimates, Query
+from loadgen.analyze.beside import ratio_of_intervals
 from loadgen.record import open_run
 
 SMALL = Path(__file__).resolve().parents[1] / "data" / "runs" / "small"
@@ -28,12 +30,12 @@ def pace(b):
 def two(run, filled):
     """20 paired blocks; the candidate's step in block b is 10 ms / pace(b) where the baseline's is 10 ms."""
 
-    def make(blocks=20, cand=lambda b: 0.010 / pace(b), base=lambda b: 0.010, **labels):
+    def make(blocks=20, cand=lambda b: 0.010 / pace(b), base=lambda b: 0.010, cases=1, **labels):
         run.arm("baseline", speculation=False, k=0)
         run.arm("candidate")
         for b in range(blocks):
-            filled(run, 2 * b, "baseline", b, [base(b)], labels=labels)
-            filled(run, 2 * b + 1, "candidate", b, [cand(b)], labels=labels)
+            filled(run, 2 * b, "baseline", b, [base(b)] * cases, labels=labels)
+            filled(run, 2 * b + 1, "candidate", b, [cand(b)] * cases, labels=labels)
         return run
 
     return make
@@ -95,19 +97,69 @@ def test_a_block_that_was_cut_short_is_no_pair(two) -> None:
     at = next(i for i, p in enumerate(run.phases) if p.segment == 1)
     fields = {name: getattr(run.phases[at], name) for name in run.phases[at].__dataclass_fields__}
     run.phases[at] = type(run.phases[at])(**{**fields, "aborted": "policy"})
-    assert ask(run, "speedup").n == 3
+    found = ask(run, "speedup")
+    assert (found.n, found.reason) == (3, "1 block left out: not driven to their end in both arms")
+    assert found.low is not None
     assert Estimates(run.data()).blocks == 3
+
+
+def test_blocks_that_were_never_begun_are_counted(two) -> None:
+    """The run ended early: the plan knows of them."""
+    data = two(blocks=4).data()
+    orders = [[[0, block, ["baseline", "candidate"]] for block in range(n)] for n in (20, 5)]
+    data.manifest.comparison["stages"] = [{"order": order} for order in orders]
+    found = Estimates(data).estimate(Query("speedup", "value", ARM))
+    assert (found.n, found.reason) == (4, "16 blocks left out: not driven to their end in both arms")
+    assert found.low is not None
+    assert Estimates(data).blocks == 4
+
+
+@pytest.mark.parametrize("metric", ["speedup", "speedup_net", "speedup_decode", "speedup_total_time", "e_ratio", "c"])
+def test_a_block_in_which_an_arm_delivered_nothing_is_not_left_out(two, metric) -> None:
+    """F10: the blocks in which it worked would choose the result."""
+    run = two()
+    for row in run.rows:
+        if row["arm"] == "candidate" and row["block"] == 7:
+            row |= {"outcome": "http_error", "first_token_ns": None, "last_token_ns": None}
+    found = ask(run, metric)
+    assert (found.value, found.low, found.high, found.n) == (None, None, None, 20)
+    assert found.reason.startswith("not enough data: candidate delivered nothing in block 7 of repeat 0 of one: ")
+    difference = ask(run, "output_len", "avg", relative="difference")
+    assert (difference.value, "candidate delivered nothing in block 7" in difference.reason) == (None, True)
+
+
+def test_blocks_without_a_token_are_named_up_to_three(two) -> None:
+    run = two()
+    for row in run.rows:
+        if row["arm"] == "baseline" and row["block"] in (2, 3, 5, 8):
+            row |= {"chunk_tokens": [0] * 11, "output_len": 0}
+    reason = ask(run, "speedup").reason
+    assert reason.startswith("not enough data: the number is 0 for baseline in block 2 of repeat 0 of one, the number")
+    assert "block 5" in reason
+    assert "block 8" not in reason
+    assert ", and 1 more: a ratio with 0 says nothing" in reason
+
+
+def test_the_speedup_of_a_stage_that_an_arm_failed_through_is_not_enough_data(two) -> None:
+    run = two(blocks=4)
+    for row in run.rows:
+        if row["arm"] == "candidate":
+            row |= {"outcome": "http_error", "first_token_ns": None, "last_token_ns": None}
+    (whole,) = [r for r in run.summary().comparison if r.task_type is None and r.output_segment is None]
+    assert (whole.verdict_word, whole.speedup.value.value) == ("not enough data", None)
+    assert "candidate delivered nothing in block 0 of repeat 0 of one" in whole.speedup.value.reason
+    assert ", and 1 more" in whole.speedup.value.reason
 
 
 def test_means_are_paired_by_case(two) -> None:
     """A case that failed in one arm is left out of both, and counted."""
-    run = two(cand=lambda b: 0.005)
+    run = two(cand=lambda b: 0.005, cases=2)
     slow = next(r for r in run.rows if r["arm"] == "baseline")
     slow["last_token_ns"] += 50_000_000_000
     next(r for r in run.rows if r["arm"] == "candidate" and r["seq"] == slow["seq"])["outcome"] = "stalled"
     found = ask(run, "speedup_total_time")
     assert found.value == approx(0.2 / 0.15, rel=1e-6)
-    assert (found.n, "1 of 20 cases left out" in found.reason) == (19, True)
+    assert (found.n, "1 of 40 cases left out" in found.reason) == (20, True)
 
 
 def test_failures_count_as_infinite_in_percentiles_and_are_named_in_means(two) -> None:
@@ -123,7 +175,46 @@ def test_failures_count_as_infinite_in_percentiles_and_are_named_in_means(two) -
     assert "2 requests that did not end ok are not in the mean" in mean.reason
     assert ask(run, "error_share").value == approx(0.1)
     assert ask(run, "error_share", relative="difference").value == approx(0.1)
-    assert "see the difference" in ask(run, "error_share", relative="ratio").reason
+    ratio = ask(run, "error_share", relative="ratio")
+    assert ratio.value is None
+    assert ratio.reason == (
+        "the baseline's is 0, and so is any multiple of it: limit the difference instead (rate - baseline<=0.01)"
+    )
+
+
+def fail(run, arm: str, share: int) -> None:
+    """One of `share` requests."""
+    for row in [r for r in run.rows if r["arm"] == arm][::share]:
+        row |= {"outcome": "timeout", "first_token_ns": None, "last_token_ns": None}
+
+
+def test_a_ratio_of_shares_joins_an_interval_of_each_arm(two) -> None:
+    """Each at 97.5 %, so that both hold together in 95 of 100 runs."""
+    run = two(cases=8)
+    fail(run, "baseline", 4)
+    fail(run, "candidate", 2)
+    found = ask(run, "error_share", relative="ratio")
+    each = {
+        arm: Estimates(run.data()).estimate(Query("error_share", "value", (("arm", arm),)), 0.975)
+        for arm in ("baseline", "candidate")
+    }
+    assert found.value == approx(2.0)
+    assert found.low == approx(each["candidate"].low / each["baseline"].high)
+    assert found.high == approx(each["candidate"].high / each["baseline"].low)
+    assert found.low > 1.05, "enough failures to fail error_share: rate<=1.05 * baseline"
+    assert (found.method, found.n) == ("ratio of two intervals (Bonferroni)", 160)
+
+
+def test_a_ratio_needs_intervals_of_both_arms_and_a_baseline_above_0(two) -> None:
+    run = two(blocks=4, cases=8)
+    fail(run, "baseline", 4)
+    found = ask(run, "error_share", relative="ratio")
+    assert (found.value, found.low, found.high) == (0.0, None, None)
+    assert "not enough data" in found.reason
+    mine = Estimate(2.0, 1.0, 3.0, 20, "blocks", "by hand", "test")
+    found = ratio_of_intervals(mine, replace(mine, low=0.0), 0.95)
+    assert (found.value, found.low, found.high) == (1.0, None, None)
+    assert "the baseline's interval reaches 0, so the ratio has no upper bound" in found.reason
 
 
 def test_all_failed_is_infinite_not_absent(two) -> None:

@@ -283,6 +283,28 @@ def test_a_run_without_a_request_is_invalid(run) -> None:
     assert run.summary().validity.reasons[0] == "invalid: no request was measured"
 
 
+def test_warm_up_that_did_not_settle(run) -> None:
+    """C25, C26: also where it was the warm-up of one stage of one arm; one window tells nothing, and is no reason."""
+    healthy(run)
+    data = run.data()
+    common = {"stage": "c8", "repeat": 0, "swapped": False, "spread": 0.12, "windows": []}
+    data.manifest.comparison["warmups"] = [
+        {**common, "arm": "baseline", "settled": True, "reason": "three windows agree within 2.0%"},
+        {**common, "arm": "candidate", "settled": None, "reason": "as much warm-up as the scenario says"},
+    ]
+    assert analyze(data).validity.state == "valid"
+    why = "not settled after 6 windows: the last three differ by 12.0%, and 5% is asked for"
+    data.manifest.comparison["warmups"].append({**common, "arm": "candidate", "settled": False, "reason": why})
+    found = analyze(data).validity
+    assert (found.state, found.reasons) == (
+        "doubtful",
+        [
+            "doubtful: after 1 of 3 warm-ups the server had not settled, so what was measured may hold its start "
+            f"(first: candidate at c8: {why})"
+        ],
+    )
+
+
 def test_other_traffic_at_the_edges(run) -> None:
     """D5, P3: a server that was not idle; one that cannot be looked at is not held against the run."""
     run.segment(idle=False)

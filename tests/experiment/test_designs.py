@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 import yaml
 
+from loadgen.analyze import Estimates
 from loadgen.control import Live, WarmUpWindow, settle
 from loadgen.errors import ScenarioError, TargetUnusable
 from loadgen.experiment import RunOptions, check, run_scenario
@@ -122,6 +123,21 @@ def each_case_once(run: RunData, cases: dict[str, int]) -> None:
         first = sorted(arms["baseline"])
         assert [seq for seq, _ in first] == list(range(cases[stage]))
         assert sorted(arms["candidate"]) == first
+
+
+async def test_the_arm_found_without_speculation_is_the_baseline(
+    urls: dict[str, str], drive: Drive, tmp_path: Path
+) -> None:
+    """Decided once the servers have told, before the load: a threshold that compares it with itself is refused."""
+    arms = {"quick": {"url": urls["candidate"]}, "plain": {"url": urls["baseline"]}}
+    run = await drive(arms, load=[{"kind": "concurrency", "concurrency": 1, "cases": 4}], repeats=1)
+    assert run.manifest.comparison["baseline"] == run.manifest.scenario["comparison"]["baseline"] == "plain"
+    assert Estimates(run).baseline == "plain"
+    report = await check(load_scenario(write(tmp_path, arms)))
+    assert "plain is the baseline: it is the only arm found without speculation" in report.notes
+    itself = load_scenario(write(tmp_path, arms, thresholds=["speedup{arm:plain}: value>=1"]))
+    with pytest.raises(ScenarioError, match="compares plain with itself"):
+        await check(itself)
 
 
 async def test_interleaved_blocks_with_exact_counters(urls: dict[str, str], drive: Drive) -> None:

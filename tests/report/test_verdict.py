@@ -123,5 +123,19 @@ def test_terminal_lines_of_one_arm_and_of_defaults() -> None:
     assert "default thresholds · against baseline, apart, unpaired" in apart
 
 
+def test_many_thresholds_share_lines() -> None:
+    """What failed is said of each, then what is undecided, reason by reason; the page must fit a terminal."""
+    few = [result(None, name=f"t{i}", reason="too few blocks") for i in range(3)]
+    found = verdict(*[result(True)] * 8, *few, result(None, reason="the interval holds the limit"), result(False))
+    lines = shown(found).splitlines()
+    assert lines[1:] == [
+        "  ✗ a threshold: fail: 0.98 × baseline",
+        "  ? t0 and 2 more: inconclusive: too few blocks",
+        "  ? a threshold: inconclusive: 0.98 × baseline",
+        "  ✓ 8 of 13 thresholds are met (all: verdict.json)",
+    ]
+    assert len(shown(verdict(*[result(True)] * 8)).splitlines()) == 9
+
+
 def test_a_terminal_is_not_steered() -> None:
     assert "\x1b" not in shown(verdict(result(True, sentence="a\x1b[2Jb"), run_id="\x1b[2J", notes=["[red]x\x1b"]))

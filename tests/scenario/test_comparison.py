@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from loadgen.scenario import Scenario
+from loadgen.errors import ScenarioError
+from loadgen.scenario import Scenario, chosen_baseline
 
 Build = Callable[[dict[str, Any]], Scenario]
 Refused = Callable[[dict[str, Any]], list[str]]
@@ -27,6 +28,38 @@ def test_the_baseline(build: Build) -> None:
     assert build(TWO).baseline == "base"
     assert build({"arms": {"a": {"url": "http://h:1"}, "baseline": {"url": "http://h:2"}}}).baseline == "baseline"
     assert build({**TWO, "comparison.baseline": "other"}).baseline == "other"
+
+
+def off(*names: str) -> dict[str, Any]:
+    arms = {n: {"url": f"http://{n}:1", **({"speculation": "off"} if n in names else {})} for n in ("a", "b", "c")}
+    return {"arms": arms}
+
+
+def test_the_only_arm_with_speculation_off_is_the_baseline(build: Build) -> None:
+    assert build(off("b")).baseline == "b"
+    assert build(off("b", "c")).baseline == "a"
+    assert build({**off("b"), "comparison.baseline": "c"}).baseline == "c"
+
+
+@pytest.mark.parametrize(
+    ("named", "arms", "without", "chosen"),
+    [
+        ("c", ("a", "b", "c"), ("b",), "c"),
+        (None, ("a", "baseline", "c"), ("c",), "baseline"),
+        (None, ("a", "b", "c"), ("b",), "b"),
+        (None, ("a", "b", "c"), ("b", "c"), "a"),
+        (None, ("a", "b", "c"), (), "a"),
+    ],
+)
+def test_one_rule_for_the_baseline(named: str | None, arms: tuple[str, ...], without: set[str], chosen: str) -> None:
+    assert chosen_baseline(named, arms, without) == chosen
+
+
+def test_another_baseline_is_checked_against_the_thresholds(build: Build) -> None:
+    scenario = build({**off(), "thresholds": ["ttft_s{arm:b}: p(95)<=1.05 * baseline"]})
+    assert scenario.against("c").baseline == "c"
+    with pytest.raises(ScenarioError, match=r"thresholds.0: .* compares b with itself: it is the baseline"):
+        scenario.against("b")
 
 
 @pytest.mark.parametrize(

@@ -178,6 +178,36 @@ def test_defaults_with_two_arms_and_nothing_to_judge_with_one(made: Any, answers
     assert judge([], data, replace(TWO, arms=("only",), baseline=None)) is None
 
 
+def test_defaults_judge_each_of_several_stages(made: Any, answers: Any) -> None:
+    """C18: a gain at one load does not hide a loss at another; eight conditions share the 5 % of false alarms."""
+    data = answers(dict.fromkeys(("speedup", "ttft_s", "tpot_s", "total_time_s"), made(1.0, 1.0, 1.04)))
+    found = judge([], data, replace(TWO, stages=("c1", "c8")))
+    assert found is not None
+    assert [r.name for r in found.thresholds] == [
+        f"{metric}{{stage:{stage},arm:candidate}}: {rest}"
+        for stage in ("c1", "c8")
+        for metric, rest in (
+            ("speedup", "value>=1"),
+            ("ttft_s", "p(95)<=1.05 * baseline"),
+            ("tpot_s", "p(95)<=1.05 * baseline"),
+            ("total_time_s", "p(99)<=1.05 * baseline"),
+        )
+    ]
+    assert [dict(query.where)["stage"] for query, _ in data.asked] == ["c1"] * 4 + ["c8"] * 4
+    assert (found.verdict, found.thresholds[0].fail_level) == ("pass", pytest.approx(1 - 0.05 / 8))
+    one = judge([], data, replace(TWO, stages=("c1",)))
+    assert one is not None
+    assert [r.where for r in one.thresholds] == [{"arm": "candidate"}] * 4
+
+
+def test_a_threshold_over_several_stages_is_named(verdict_of: VerdictOf, made: Any) -> None:
+    good = made(0.2, 0.1, 0.3)
+    told = {"ttft_s: p(95)<1": good, "tpot_s{stage:c8}: p(95)<1": good, "total_time_s{concurrency:8}: p(95)<1": good}
+    notes = verdict_of(told, stages=("c1", "c8")).notes
+    assert "over all stages together (c1, c8): ttft_s: p(95)<1; {stage:…} tells them apart" in notes
+    assert not [note for note in verdict_of(told, stages=("c8",)).notes if "all stages" in note]
+
+
 @pytest.mark.parametrize(
     ("facts", "absolute", "relative", "errors", "words"),
     [
