@@ -26,6 +26,7 @@ from loadgen.analyze.statistics import (
     quantile_ratio_bootstrap,
     ratio_of_sums_clustered,
     share_bootstrap,
+    share_difference,
 )
 from loadgen.analyze.summary import (
     Absent,
@@ -123,4 +124,5 @@ __all__ = [
     "quantile_ratio_bootstrap",
     "ratio_of_sums_clustered",
     "share_bootstrap",
+    "share_difference",
 ]

@@ -6,7 +6,7 @@ Percentiles are of the all-sent view: failed and drain-cut requests count as +âˆ
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -16,7 +16,7 @@ from loadgen.analyze.absolute import Chosen, estimate_of, hits_of
 from loadgen.analyze.arms import ArmData, arm_data, baseline_of
 from loadgen.analyze.columns import Ints
 from loadgen.analyze.metrics import METRICS, quantile_of
-from loadgen.analyze.pairs import Pair, unknown, with_note
+from loadgen.analyze.pairs import Pair, unknown
 from loadgen.analyze.sides import Side, planned_blocks, sides_of
 from loadgen.analyze.speedup import SpeedupKind, kind_of
 from loadgen.analyze.statistics import LEVEL, Estimate
@@ -26,6 +26,10 @@ Where = tuple[tuple[str, str], ...]
 #: Selectors besides `arm`; all but the first three split the requests of a stage
 SELECTORS = ("stage", "concurrency", "rate_per_s", "task_type", "input_segment", "output_segment")
 _OF_STAGES = SELECTORS[:3]
+MIXED = (
+    "closed and open loops have no speedup in common (net throughput of the one, time per token of the other): "
+    "name a stage"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +145,11 @@ class Estimates:
     def kind(self, pair: Pair) -> SpeedupKind:
         return kind_of(pair)
 
+    def mixed(self) -> bool:
+        """The stages of a question without a stage are closed and open loops: each has a speedup of another kind."""
+        pairs = [self.pair(arm, {}) for arm in self.arms]
+        return any(isinstance(pair, Pair) and kind_of(pair).mixed for pair in pairs)
+
     def _beside(self, pair: Pair, query: Query, level: float) -> Estimate:
         spec, name = METRICS[query.metric], query.metric
         if spec.kind == "relative":
@@ -149,7 +158,7 @@ class Estimates:
             mine, theirs = (hits_of(side, name, self.slos) for side in (pair.candidate, pair.baseline))
             if isinstance(mine, str) or isinstance(theirs, str):
                 return unknown(str(mine), level=level)
-            return beside.share_difference(pair, (mine, theirs), level, self.seed)
+            return beside.difference_of_shares(pair, (mine, theirs), level, self.seed)
         q = quantile_of(query.aggregate)
         if query.relative == "difference":
             return self._difference(pair, query, q, level)
@@ -162,10 +171,10 @@ class Estimates:
     def _relative(self, pair: Pair, name: str, level: float) -> Estimate:
         if name == "speedup":
             kind = kind_of(pair)
-            found = self._relative(
-                kind.pair, "speedup_net" if kind.kind == "net_throughput" else "speedup_decode", level
-            )
-            return with_note(found, kind.note)
+            if kind.mixed:
+                return unknown(MIXED, len(pair.blocks), level=level)
+            found = self._relative(pair, "speedup_net" if kind.kind == "net_throughput" else "speedup_decode", level)
+            return replace(found, method=f"{kind.name}: {found.method}")
         if name == "speedup_net":
             return beside.net_throughput(pair, level)
         if name == "speedup_total_time":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -12,19 +12,26 @@ from loadgen.analyze.pairs import Pair
 from loadgen.analyze.sides import BlockKey, Side, block_key
 
 CLOSED = "concurrency"
+CLOSED_WHY = "closed loop at equal concurrency: net throughput says what the servers could do"
 #: An open loop whose requests in flight grew by more than this, and by more than so many, from the middle to the end
 #: of the load did not keep up
 GREW, BY = 1.5, 3.0
 
 
+NAMES = {"net_throughput": "net throughput", "tpot": "time per token"}
+
+
 @dataclass(frozen=True)
 class SpeedupKind:
-    """`pair`: what it is taken of: stages of one kind. `note`: what is missing from it, or must be known."""
+    """`mixed`: closed and open stages, of which `kind` is that of the closed ones: there is no one speedup of both."""
 
     kind: Literal["net_throughput", "tpot"]
     why: str
-    pair: Pair
-    note: str | None = None
+    mixed: bool = False
+
+    @property
+    def name(self) -> str:
+        return NAMES[self.kind]
 
 
 def kind_of(pair: Pair) -> SpeedupKind:
@@ -35,15 +42,12 @@ def kind_of(pair: Pair) -> SpeedupKind:
         why = (
             "a task or length of a mixed load gets the throughput that the mix gives it, so time per token is compared"
         )
-        return SpeedupKind("tpot", why, pair)
+        return SpeedupKind("tpot", why)
     if len(blocks) and closed.all():
-        why = "closed loop at equal concurrency: net throughput says what the servers could do"
-        return SpeedupKind("net_throughput", why, pair)
+        return SpeedupKind("net_throughput", CLOSED_WHY)
     if not closed.any():
-        return SpeedupKind("tpot", _open(pair), pair)
-    note = "of the closed-loop stages only: open ones deliver what was asked"
-    why = "closed loop at equal concurrency: net throughput says what the servers could do"
-    return SpeedupKind("net_throughput", why, _only(pair, blocks[closed]), note)
+        return SpeedupKind("tpot", _open(pair))
+    return SpeedupKind("net_throughput", CLOSED_WHY, mixed=True)
 
 
 def _everything(pair: Pair) -> bool:
@@ -60,15 +64,6 @@ def _closed_blocks(pair: Pair) -> Ints:
     is_closed = [executors.get(key[0], ("", None)) for key in pair.baseline.keys]
     return np.array(
         [i for i, (kind, level) in enumerate(is_closed) if kind == CLOSED and level is not None], dtype=np.int64
-    )
-
-
-def _only(pair: Pair, blocks: Ints) -> Pair:
-    rows, base = pair.rows, pair.base_rows
-    return replace(
-        pair,
-        rows=rows[np.isin(pair.candidate.block[rows], blocks)],
-        base_rows=base[np.isin(pair.baseline.block[base], blocks)],
     )
 
 

@@ -22,7 +22,7 @@ from loadgen.errors import ScenarioError
 from loadgen.experiment.judging import difference_text, pooled_stages
 from loadgen.record import RunData, list_runs
 from loadgen.scenario import Threshold
-from loadgen.verdict import Facts, Paired, Unpaired, Verdict, default_thresholds, judge
+from loadgen.verdict import Evidence, Facts, Paired, Unpaired, Verdict, default_thresholds, judge
 
 ONE_WINDOW = "the runs were not made in one window: what changed between them is in the difference"
 
@@ -48,10 +48,13 @@ def compare_two(first: RunData, second: RunData, thresholds: Sequence[Threshold]
         arm = threshold.selector("arm")
         if arm is not None and arm not in common:
             raise ScenarioError([f'"{threshold}": {arm} is no arm of both runs; these are: {", ".join(common)}'])
-    evidence = (
-        Paired(estimates_apart(first, second)) if runs.paired else Unpaired(Estimates(first), Estimates(second), common)
-    )
-    verdict = judge(chosen, evidence, replace(_facts(first, second, runs, common), stages=stages))
+    evidence: Evidence
+    if runs.paired:
+        sides = estimates_apart(first, second)
+        evidence, mixed = Paired(sides), any(estimates.mixed() for _, estimates in sides.values())
+    else:
+        evidence, mixed = Unpaired(Estimates(first), Estimates(second), common), False
+    verdict = judge(chosen, evidence, replace(_facts(first, second, runs, common), stages=stages, mixed=mixed))
     assert verdict is not None
     if not thresholds:
         verdict = verdict.model_copy(update={"thresholds_from": "defaults"})

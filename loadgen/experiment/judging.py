@@ -58,6 +58,7 @@ def _facts(run: RunData, summary: Summary, estimates: Estimates, thresholds: Seq
         shard=manifest.shard,
         reproduce=reproduce(manifest),
         stages=stages,
+        mixed=estimates.mixed(),
     )
 
 

@@ -37,7 +37,7 @@ def judge(thresholds: Sequence[Threshold], evidence: Evidence, facts: Facts) -> 
     one fails, passes if all pass and nothing stands in the way, and is inconclusive otherwise.
     """
     chosen = tuple(thresholds) or default_thresholds(len(facts.arms), facts.stages if len(facts.stages) > 1 else ())
-    items = [item for threshold in chosen for item in _items(threshold, facts)]
+    items = [item for threshold in chosen for part in _stages(threshold, facts) for item in _items(part, facts)]
     if not items:
         return None
     in_the_way = obstacles(facts)
@@ -58,6 +58,13 @@ def judge(thresholds: Sequence[Threshold], evidence: Evidence, facts: Facts) -> 
         validity=facts.validity,
         reproduce=list(facts.reproduce),
     )
+
+
+def _stages(threshold: Threshold, facts: Facts) -> Sequence[Threshold]:
+    """A speedup of closed and open loops, stage by stage: there is no one number of both."""
+    if threshold.metric != "speedup" or not facts.mixed or {key for key, _ in threshold.where} - {"arm"}:
+        return (threshold,)
+    return [replace(threshold, where=(("stage", stage), *threshold.where)) for stage in facts.stages]
 
 
 def _items(threshold: Threshold, facts: Facts) -> Iterator[_Item]:
@@ -98,7 +105,7 @@ def _result(item: _Item, evidence: Evidence, fail_level: float, in_the_way: Sequ
         method=found.method,
         source=found.source,
         reason=reason,
-        sentence=sentence(name, ok, found, condition, metric, reason),
+        sentence=sentence(name, ok, found, condition, metric, reason, of_speedup=threshold.metric == "speedup"),
     )
 
 
@@ -183,7 +190,8 @@ def _reasons(word: Word, results: Sequence[Result], in_the_way: Sequence[Obstacl
 def _pooled(thresholds: Sequence[Threshold], facts: Facts) -> list[str]:
     """Thresholds whose number is one over stages of different load."""
     named = {"stage", "concurrency", "rate_per_s"}
-    pooled = [str(t) for t in thresholds if not named & {key for key, _ in t.where}]
+    parts = [part for threshold in thresholds for part in _stages(threshold, facts)]
+    pooled = [str(t) for t in parts if not named & {key for key, _ in t.where}]
     if len(facts.stages) < 2 or not pooled:
         return []
     return [f"over all stages together ({', '.join(facts.stages)}): {'; '.join(pooled)}; {{stage:…}} tells them apart"]

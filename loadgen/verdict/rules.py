@@ -14,7 +14,8 @@ Voids = Literal["pass", "comparison", "times"]
 class Facts:
     """What was run. `differences`: of the environments, sentences that make a comparison inconclusive; `noted`: the
     others. `node_effects`: what an A/A run of the same design shows to differ by itself; None = there is none.
-    `design` and `paired` None where nothing is compared. `stages`: those that a question without a stage is about."""
+    `design` and `paired` None where nothing is compared. `stages`: those that a question without a stage is about;
+    `mixed`: they are closed and open loops, each of which has a speedup of another kind."""
 
     run_id: str
     arms: tuple[str, ...]
@@ -33,6 +34,7 @@ class Facts:
     shard: str | None = None
     reproduce: tuple[str, ...] = ()
     stages: tuple[str, ...] = ()
+    mixed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

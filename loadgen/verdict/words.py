@@ -13,19 +13,29 @@ TOLD: Mapping[bool | None, Word] = {True: "pass", False: "fail", None: "inconclu
 
 
 def sentence(
-    name: str, ok: bool | None, found: Estimate, condition: Condition, metric: Metric, reason: str | None
+    name: str,
+    ok: bool | None,
+    found: Estimate,
+    condition: Condition,
+    metric: Metric,
+    reason: str | None,
+    *,
+    of_speedup: bool = False,
 ) -> str:
-    """ "NAME: pass: 0.412 s [0.388 s, 0.437 s], limit 0.5 s, n = 480 requests", and why it is inconclusive."""
+    """ "NAME: pass: 0.412 s [0.388 s, 0.437 s], limit 0.5 s, n = 480 requests", and why it is inconclusive.
+
+    `of_speedup`: also of what it is one, with which its method begins."""
     if found.value is None:
         return f"{name}: {TOLD[ok]}: {reason}"
     interval = ""
     if found.low is not None and found.high is not None:
         interval = f" [{_number(found.low, condition, metric)}, {_number(found.high, condition, metric)}]"
     limit = _number(condition.limit, condition, metric)
+    kind = f", of {found.method.partition(':')[0]}" if of_speedup else ""
     why = f": {reason}" if reason else ""
     return (
         f"{name}: {TOLD[ok]}: {_number(found.value, condition, metric)}{interval}, limit {limit}, "
-        f"n = {found.n:,} {found.unit}{why}"
+        f"n = {found.n:,} {found.unit}{kind}{why}"
     )
 
 

@@ -51,6 +51,11 @@ def ask(run, metric, aggregate="value", where=ARM, relative=None):
     return Estimates(run.data()).estimate(Query(metric, aggregate, where, relative))
 
 
+def of(kind, found):
+    """A speedup says of what it is one."""
+    return replace(found, method=f"{kind}: {found.method}")
+
+
 def test_closed_loop_speedup_is_net_throughput_with_a_t_interval_over_blocks(two) -> None:
     """11 tokens in 0.1 s + 10 steps, block by block."""
     found = ask(two(), "speedup")
@@ -70,7 +75,7 @@ def test_decode_speedup_is_of_the_time_per_token_and_equals_e_over_c(two) -> Non
 
 def test_open_loops_compare_time_per_token(two) -> None:
     run = two(executor="arrival_rate", concurrency=None, rate_per_s=1.0)
-    assert ask(run, "speedup") == ask(run, "speedup_decode")
+    assert ask(run, "speedup") == of("time per token", ask(run, "speedup_decode"))
     kind = Estimates(run.data()).kind(Estimates(run.data()).pair("candidate", {}))
     assert (kind.kind, "both arms kept up" in kind.why) == ("tpot", True)
 
@@ -81,7 +86,7 @@ def test_a_part_of_a_mix_has_no_throughput_of_its_own(two) -> None:
     for segment in (0, 1):
         run.request([(0.1, 1), (0.2, 4)], segment=segment, arm=run.phases[segment].arm, task_type="qa", seq=99)
     found = ask(run, "speedup", where=(*ARM, ("task_type", "code")))
-    assert found == ask(run, "speedup_decode", where=(*ARM, ("task_type", "code")))
+    assert found == of("time per token", ask(run, "speedup_decode", where=(*ARM, ("task_type", "code"))))
     assert ask(run, "speedup").value != found.value
 
 
@@ -180,6 +185,13 @@ def test_failures_count_as_infinite_in_percentiles_and_are_named_in_means(two) -
     assert ratio.reason == (
         "the baseline's is 0, and so is any multiple of it: limit the difference instead (rate - baseline<=0.01)"
     )
+
+
+def test_no_failure_in_either_arm_still_leaves_a_width(two) -> None:
+    """20 requests of each arm show less than 0.1 %: the limit of the rule of three is 16.8 %."""
+    found = ask(two(), "error_share", "value", relative="difference")
+    assert (found.value, found.n, found.unit) == (0, 40, "requests")
+    assert (found.low, found.high) == approx((-(1 - 0.025**0.05), 1 - 0.025**0.05))
 
 
 def fail(run, arm: str, share: int) -> None:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
+from loadgen.analyze import Estimates, Query
 from loadgen.experiment import judge_run
 from loadgen.report import render_terminal
 from loadgen.scenario import parse_threshold
@@ -43,8 +44,9 @@ def test_a_known_speedup_passes_below_it_and_fails_above_it_at_five_levels(five_
 def test_a_slower_candidate_fails_by_the_default_thresholds(five_levels) -> None:
     found = judged(five_levels(0.8))
     assert (found.verdict, found.thresholds_from) == ("fail", "defaults")
-    assert found.reasons[0].startswith("speedup{arm:candidate}: value>=1: fail: 0.7997× [0.7966×, ")
-    assert all(r.ok is False for r in found.thresholds)
+    assert found.reasons[0].startswith("speedup{stage:c1,arm:candidate}: value>=1: fail: 0.8003× [0.7991×, ")
+    assert {r.ok for r in found.thresholds if r.metric == "speedup"} == {False}
+    assert True not in [r.ok for r in found.thresholds]
 
 
 def test_equal_arms_do_not_fail_and_show_no_difference(equal_arms) -> None:
@@ -54,12 +56,34 @@ def test_equal_arms_do_not_fail_and_show_no_difference(equal_arms) -> None:
     assert found is not None
     assert (found.verdict, found.obstacles) == ("inconclusive", [])
     assert False not in [r.ok for r in found.thresholds]
-    (speedup,) = [r for r in found.thresholds if r.metric == "speedup"]
-    assert speedup.ok is None
-    assert speedup.interval is not None
-    assert speedup.interval[0] <= 1 <= speedup.interval[1]
+    speedups = [r for r in found.thresholds if r.metric == "speedup"]
+    assert [(r.where["stage"], r.ok) for r in speedups] == [("c4", None), ("r6", None)]
+    for speedup in speedups:
+        assert speedup.interval is not None
+        assert speedup.interval[0] <= 1 <= speedup.interval[1]
     assert "limit 1" in found.reasons[0]
     assert {row.verdict_word for row in judgement.summary.comparison} == {"no difference shown"}
+
+
+def test_a_gain_under_a_closed_loop_does_not_hide_a_loss_under_an_open_one(run, filled) -> None:
+    """C18: neither is left out, each is judged by the number of its own load."""
+    for arm in ("baseline", "candidate"):
+        run.arm(arm)
+    open_loop = {"stage": "r1", "stage_index": 1, "executor": "arrival_rate", "concurrency": None, "rate_per_s": 1.0}
+    for b in range(20):
+        for i, (arm, closed, opened) in enumerate((("baseline", 0.01, 0.01), ("candidate", 0.008, 0.02))):
+            filled(run, 2 * b + i, arm, b, [closed * (1 + b * 7 % 5 / 1000)], labels={"stage": "c1"})
+            filled(run, 100 + 2 * b + i, arm, b, [opened * (1 + b * 3 % 5 / 1000)], labels=open_loop)
+    found = judged(run.data(), "speedup: value>=1")
+    assert found.verdict == "fail"
+    assert [(r.where["stage"], r.ok, r.method.split(":")[0]) for r in found.thresholds] == [
+        ("c1", True, "net throughput"),
+        ("r1", False, "time per token"),
+    ]
+    assert found.reasons[0].endswith(", limit 1×, n = 20 blocks, of time per token")
+    whole = Estimates(run.data()).estimate(Query("speedup", "value", (("arm", "candidate"),)))
+    assert (whole.value, whole.low) == (None, None)
+    assert "closed and open loops have no speedup in common" in whole.reason
 
 
 @pytest.fixture(scope="module")

@@ -208,6 +208,18 @@ def test_a_threshold_over_several_stages_is_named(verdict_of: VerdictOf, made: A
     assert not [note for note in verdict_of(told, stages=("c8",)).notes if "all stages" in note]
 
 
+def test_a_speedup_of_closed_and_open_loops_is_judged_stage_by_stage(verdict_of: VerdictOf, made: Any) -> None:
+    good = made(1.2, 1.1, 1.3)
+    told = {"speedup: value>=1": good, "speedup_net{arm:candidate}: value>=1": good}
+    found = verdict_of(told, stages=("c1", "r6"), mixed=True)
+    assert [r.name for r in found.thresholds] == [
+        "speedup{stage:c1,arm:candidate}: value>=1",
+        "speedup{stage:r6,arm:candidate}: value>=1",
+        "speedup_net{arm:candidate}: value>=1",
+    ]
+    assert len(verdict_of(told, stages=("c1", "r6")).thresholds) == 2
+
+
 def test_what_has_an_interval_is_the_first_of_what_is_undecided(verdict_of: VerdictOf, made: Any) -> None:
     few = made(1.0, None, None, reason="not enough data")
     found = verdict_of({"ttft_s: p(95)<1": few, "tpot_s: p(95)<1": made(1.0, 0.9, 1.1), "speedup: value>=1": few})

@@ -1,6 +1,6 @@
 """Intervals and tests: pure numpy, seeded, deterministic (docs/statistics.md)."""
 
-from loadgen.analyze.statistics.means import mean_bootstrap, share_bootstrap
+from loadgen.analyze.statistics.means import mean_bootstrap, share_bootstrap, share_difference
 from loadgen.analyze.statistics.multiple import bonferroni, holm
 from loadgen.analyze.statistics.planning import (
     blocks_for_precision,
@@ -32,4 +32,5 @@ __all__ = [
     "quantile_ratio_bootstrap",
     "ratio_of_sums_clustered",
     "share_bootstrap",
+    "share_difference",
 ]
