@@ -25,6 +25,7 @@ from loadgen.analyze.statistics import (
     MIN_BLOCKS,
     Estimate,
     mean_bootstrap,
+    none_in,
     quantile_bootstrap,
     ratio_of_sums_clustered,
     share_bootstrap,
@@ -186,7 +187,6 @@ def _share(chosen: Chosen, name: str) -> Estimate:
 
 def _rate(chosen: Chosen, name: str) -> Estimate:
     """Σ over the blocks ÷ Σ of their steady windows."""
-    side, rows = chosen.side, chosen.rows
     counted = _counted_in(chosen, name)
     if isinstance(counted, str):
         return unknown(counted, level=chosen.level)
@@ -196,12 +196,23 @@ def _rate(chosen: Chosen, name: str) -> Estimate:
     if not told.any():
         why = next((w.steady_reason for w in chosen.windows if w.steady is None), "no measured segment was begun")
         return unknown(why, level=chosen.level)
-    uncounted = int(side.flow.uncounted[rows[side.frame.net[rows]]].sum()) if "tokens" in name else 0
+    if name == "goodput_requests_per_s" and not total.any():
+        return none_in(float(duration[told].sum()), level=chosen.level, source=CHUNK)
     found = ratio_of_sums_clustered(
-        total[told], duration[told], np.flatnonzero(told), unit="blocks", level=chosen.level, source=CHUNK
+        total[told], duration[told], np.flatnonzero(told), unit="blocks", level=chosen.level, source=CHUNK, share=False
     )
-    note = f"{uncounted} requests have output that nobody counted: a lower bound only" if uncounted else None
-    return with_note(found, note)
+    uncounted = int(chosen.side.flow.uncounted[mine].sum()) if "tokens" in name else 0
+    if uncounted:
+        return _at_least(found, f"{uncounted} requests have output that nobody counted")
+    return found if found.value else replace(found, reason=f"not one token came in {duration[told].sum():.4g} s")
+
+
+def _at_least(found: Estimate, why: str) -> Estimate:
+    """More came than was counted: there is no upper limit, and of nothing counted no number at all."""
+    if not found.value:
+        return unknown(why, found.n, found.unit, found.source, found.level)
+    high = None if found.high is None else float("inf")
+    return with_note(replace(found, high=high), f"{why}: a lower bound only")
 
 
 def _counted_in(chosen: Chosen, name: str) -> tuple[Ints, Floats] | str:

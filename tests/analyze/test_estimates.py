@@ -229,6 +229,57 @@ def test_a_ratio_needs_intervals_of_both_arms_and_a_baseline_above_0(two) -> Non
     assert "the baseline's interval reaches 0, so the ratio has no upper bound" in found.reason
 
 
+def rate_in_blocks(two, blocks=20, slo=5.0, spare_s=60.0, **more):
+    """One request and `spare_s` of nothing in each block: less than one a second."""
+    run = two(blocks=blocks, **more)
+    run.scenario["slos"] = {"ttft_s": slo, "tpot_s": None, "total_time_s": None}
+    for at, phase in enumerate(run.phases):
+        late = phase.load_end_ns + round(spare_s * 1e9 * (1 + phase.block % 5 / 50))
+        run.phases[at] = replace(phase, load_end_ns=late, ended_ns=late)
+    return run
+
+
+def test_a_rate_below_one_a_second_is_no_share(two) -> None:
+    """The same interval, in other units, as of the same requests in a sixtieth of the time."""
+    slow, fast = (ask(rate_in_blocks(two, spare_s=s), "goodput_requests_per_s") for s in (60.0, 600.0))
+    for found in (slow, fast):
+        assert found.method == "ratio of sums clustered by 20 blocks; t interval on the logarithm"
+        assert found.low < found.value < found.high
+        assert math.log(found.high / found.value) == approx(math.log(found.value / found.low))
+    assert slow.high / slow.value == approx(fast.high / fast.value, rel=0.01)
+    assert slow.high / slow.low < 1.05
+
+
+def test_a_rate_of_nothing_has_the_exact_upper_limit_of_its_time(two) -> None:
+    run = rate_in_blocks(two, slo=0.01)
+    seconds = sum((p.load_end_ns - p.full_ns) / 1e9 for p in run.phases if p.arm == "candidate")
+    found = ask(run, "goodput_requests_per_s")
+    assert (found.value, found.low, found.n, found.unit) == (0, 0, 0, "events")
+    assert found.high == approx(-math.log(0.025) / seconds)
+    assert "not one in" in found.reason
+    tokens = ask(run, "goodput_tokens_per_s")
+    assert (tokens.value, tokens.low, tokens.high) == (0, None, None)
+    assert "not one token came in" in tokens.reason
+
+
+def test_tokens_that_nobody_counted_make_a_rate_a_lower_bound(two) -> None:
+    """H11: it may show that a rate is reached, never that it is not."""
+    run = two(cases=2)
+    mine = [row for row in run.rows if row["arm"] == "candidate"]
+    whole = ask(run, "net_tokens_per_s")
+    for row in mine[::4]:
+        row |= {"output_len": None, "chunk_tokens": [None] * len(row["chunk_tokens"])}
+    found = ask(run, "net_tokens_per_s")
+    assert found.low < found.value < whole.value
+    assert (found.high, found.reason) == (
+        math.inf, "10 requests have output that nobody counted: a lower bound only"
+    )  # fmt: skip
+    for row in mine:
+        row |= {"output_len": None, "chunk_tokens": [None] * len(row["chunk_tokens"])}
+    nothing = ask(run, "net_tokens_per_s")
+    assert (nothing.value, nothing.reason) == (None, "40 requests have output that nobody counted")
+
+
 def test_all_failed_is_infinite_not_absent(two) -> None:
     run = two()
     for row in run.rows:

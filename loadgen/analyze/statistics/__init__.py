@@ -1,6 +1,6 @@
 """Intervals and tests: pure numpy, seeded, deterministic (docs/statistics.md)."""
 
-from loadgen.analyze.statistics.means import mean_bootstrap, share_bootstrap, share_difference
+from loadgen.analyze.statistics.means import mean_bootstrap, none_in, share_bootstrap, share_difference
 from loadgen.analyze.statistics.multiple import bonferroni, holm
 from loadgen.analyze.statistics.planning import (
     blocks_for_precision,
@@ -27,6 +27,7 @@ __all__ = [
     "mann_whitney",
     "mean_bootstrap",
     "min_requests_for_quantile",
+    "none_in",
     "power_of_ratio",
     "quantile_bootstrap",
     "quantile_ratio_bootstrap",

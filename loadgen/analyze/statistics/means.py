@@ -110,6 +110,15 @@ def share_difference(
     return replace(found, value=value, low=value - below, high=value + above, reason=reason)
 
 
+def none_in(seconds: float, *, level: float = LEVEL, source: str = "client") -> Estimate:
+    """Events per second of which not one came in `seconds`: 0, with the exact upper Poisson limit -ln(tail) ÷ seconds.
+
+    n counts events. They count as independent: of none that came no clustering can be seen."""
+    high = -math.log((1 - level) / 2) / seconds
+    reason = f"not one in {seconds:.4g} s: they count as independent"
+    return Estimate(0.0, 0.0, high, 0, "events", "exact Poisson limit", source, reason, level)
+
+
 def _sums(index: Ints, x: Floats) -> Floats:
     return np.bincount(index, weights=x).astype(np.float64)
 
