@@ -12,7 +12,7 @@ from loadgen.verdict.defaults import default_thresholds
 from loadgen.verdict.model import Result, Verdict, Word
 from loadgen.verdict.rules import Facts, Obstacle, notes, obstacles
 from loadgen.verdict.types import Evidence
-from loadgen.verdict.words import because, sentence
+from loadgen.verdict.words import because, joined, noted, sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ def _result(item: _Item, evidence: Evidence, fail_level: float, in_the_way: Sequ
 def _ruling(
     item: _Item, found: Estimate, evidence: Evidence, fail_level: float, in_the_way: Sequence[Obstacle]
 ) -> tuple[bool | None, str | None]:
-    """ok, and why it is not decided (or why a number of it is missing)."""
+    """ok, why it is not decided, and what must be known of the number either way."""
     least = item.threshold.min_samples
     if least is not None and (samples := _samples(evidence, item)) < least:
         return None, f"{samples:,} requests are fewer than min_samples ({least:,})"
@@ -122,15 +122,14 @@ def _ruling(
     if ok is False:
         strict = found if fail_level == LEVEL else _ask(evidence, item, fail_level)
         if _within(strict, item.condition) is not False:
-            return None, (
+            why = (
                 f"beyond the limit at {LEVEL:.0%}, but not at {fail_level:.2%}, which it takes to fail where several "
                 "conditions are judged"
             )
+            return None, joined(why, noted(found))
         if void := _voided(item, in_the_way):
-            return None, f"it lies beyond the limit, which counts for nothing here: {void}"
-    known = (found.value, found.low, found.high)
-    infinite = any(number is not None and not isfinite(number) for number in known)
-    return ok, "failed requests count as +∞, and this percentile falls among them" if infinite else None
+            return None, joined(f"it lies beyond the limit, which counts for nothing here: {void}", noted(found))
+    return ok, noted(found)
 
 
 def _ask(evidence: Evidence, item: _Item, level: float) -> Estimate:

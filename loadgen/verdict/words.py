@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import isinf
+from math import inf, isinf
 
 from loadgen.analyze import Estimate
 from loadgen.scenario import Condition, Metric
@@ -47,7 +47,19 @@ def because(found: Estimate, condition: Condition) -> str:
         return f"{found.reason or 'there is no such number'}{more}"
     if found.low is None or found.high is None:
         return f"{found.reason or 'not enough data for an interval'}{more}"
-    return "the interval holds the limit: more blocks or repeats would narrow it"
+    return joined("the interval holds the limit: more blocks or repeats would narrow it", noted(found)) or ""
+
+
+def noted(found: Estimate) -> str | None:
+    """What an estimate says beside its interval: what was left out of it, and why a limit is infinite."""
+    if inf not in (found.value, found.low):
+        return found.reason
+    failed = "failed requests count as +∞, and this percentile falls among them"
+    return failed if (found.reason or "").endswith("among failed requests") else joined(failed, found.reason)
+
+
+def joined(*parts: str | None) -> str | None:
+    return "; ".join(part for part in parts if part) or None
 
 
 def _number(value: float, condition: Condition, metric: Metric) -> str:

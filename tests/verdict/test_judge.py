@@ -97,6 +97,29 @@ def test_infinities_are_null_with_a_reason_in_the_file(verdict_of: VerdictOf, ma
     Draft202012Validator(verdict_schema()).validate(orjson.loads(orjson.dumps(found.model_dump(mode="json"))))
 
 
+def test_an_upper_limit_that_the_sample_cannot_give_is_not_put_down_to_failures(
+    verdict_of: VerdictOf, made: Any
+) -> None:
+    """F10: no request failed."""
+    why = "not enough data for an upper limit: the tail above holds 3 requests"
+    found = verdict_of({"ttft_s: p(99)<=1": made(3.0, 2.0, inf, reason=why)}, one=True)
+    assert (found.verdict, found.thresholds[0].reason) == ("fail", why)
+    assert found.reasons == [f"ttft_s: p(99)<=1: fail: 3 s [2 s, ∞], limit 1 s, n = 480 requests: {why}"]
+    undecided = verdict_of({"ttft_s: p(99)<=2.5": made(3.0, 2.0, inf, reason=why)}, one=True).thresholds[0]
+    assert undecided.reason == f"the interval holds the limit: more blocks or repeats would narrow it; {why}"
+
+
+@pytest.mark.parametrize(("value", "word"), [(0.5, "fail"), (1.0, "inconclusive"), (1.5, "pass")])
+def test_what_is_left_out_of_a_number_is_said_whatever_is_decided(
+    verdict_of: VerdictOf, made: Any, value: float, word: str
+) -> None:
+    note = "8 blocks left out: not driven to their end in both arms"
+    found = verdict_of({"speedup_decode: value>=1": made(value, value - 0.1, value + 0.1, reason=note)})
+    assert found.verdict == word
+    assert str(found.thresholds[0].reason).endswith(note)
+    assert found.thresholds[0].sentence.endswith(note)
+
+
 def test_too_few_samples_are_inconclusive_and_say_how_many_it_takes(verdict_of: VerdictOf, made: Any) -> None:
     """F2: no percentile of one sample decides."""
     few = made(0.2, None, None, n=12, reason="not enough data: there are 5", needs_n=20, unit="blocks")
