@@ -117,12 +117,26 @@ def _of_requests(chosen: Chosen, name: str, aggregate: str) -> Estimate:
         value = float(values.max() if aggregate == "max" else values.min())
         why = "an extreme has no interval"
         return Estimate(value, None, None, len(values), "requests", aggregate, source, why, chosen.level)
-    if aggregate not in ("avg", "value"):
-        return unknown(f"{name} has no {aggregate}", level=chosen.level)
     fine = np.isfinite(values)
-    found = mean_bootstrap(values[fine], chosen.block[rows][fine], seed=chosen.seed, level=chosen.level, source=source)
+    if aggregate == "pooled" and name == "tpot_s":
+        found = _pooled_tpot(chosen, rows[fine])
+    elif aggregate in ("avg", "value"):
+        found = mean_bootstrap(
+            values[fine], chosen.block[rows][fine], seed=chosen.seed, level=chosen.level, source=source
+        )
+    else:
+        return unknown(f"{name} has no {aggregate}", level=chosen.level)
     failed = int((~fine).sum())
     return with_note(found, f"{failed} requests that did not end ok are not in the mean" if failed else None)
+
+
+def _pooled_tpot(chosen: Chosen, rows: Ints) -> Estimate:
+    """Each token counts once, not each request: the mean whose ratio is E ÷ c."""
+    frame = chosen.side.frame
+    seconds, tokens = frame.decode_s[rows], frame.decode_tokens[rows]
+    return ratio_of_sums_clustered(
+        seconds, tokens, chosen.block[rows], unit="blocks", level=chosen.level, source=CHUNK, share=False
+    )
 
 
 def _nothing(chosen: Chosen, name: str, failed: int) -> Estimate:

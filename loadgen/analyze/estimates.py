@@ -18,7 +18,7 @@ from loadgen.analyze.columns import Ints
 from loadgen.analyze.metrics import METRICS, quantile_of
 from loadgen.analyze.pairs import Pair, unknown
 from loadgen.analyze.sides import Side, planned_blocks, sides_of
-from loadgen.analyze.speedup import SpeedupKind, kind_of
+from loadgen.analyze.speedup import SPEEDUP_MIXED, SpeedupKind, SpeedupOf, kind_alone, kind_of
 from loadgen.analyze.statistics import LEVEL, Estimate
 from loadgen.record import RunData
 
@@ -26,17 +26,13 @@ Where = tuple[tuple[str, str], ...]
 #: Selectors besides `arm`; all but the first three split the requests of a stage
 SELECTORS = ("stage", "concurrency", "rate_per_s", "task_type", "input_segment", "output_segment")
 _OF_STAGES = SELECTORS[:3]
-MIXED = (
-    "closed and open loops have no speedup in common (net throughput of the one, time per token of the other): "
-    "name a stage"
-)
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
     """`metric`: a name of `METRICS`. `aggregate`: "p50" … "p99.9", "avg", "max", "min", "count", or "value" of what is
-    one number. `where`: (selector, value), all must hold: `arm` and `SELECTORS`, measured phase only. `relative`:
-    to the baseline in the same design blocks."""
+    one number; of `tpot_s` also "pooled": Σ decode seconds ÷ Σ decode tokens. `where`: (selector, value), all must
+    hold: `arm` and `SELECTORS`, measured phase only. `relative`: to the baseline in the same design blocks."""
 
     metric: str
     aggregate: str
@@ -145,6 +141,12 @@ class Estimates:
     def kind(self, pair: Pair) -> SpeedupKind:
         return kind_of(pair)
 
+    def kind_alone(self, where: Where) -> SpeedupOf | None:
+        """Of what a speedup of this selection of one arm is to be taken: its load decides. None: closed and open."""
+        chosen = self.chosen(dict(where)["arm"], {name: value for name, value in where if name != "arm"})
+        rows = self._comparable(chosen.side, chosen.rows, dict(where))
+        return kind_alone(chosen.side, rows, chosen.whole)
+
     def mixed(self) -> bool:
         """The stages of a question without a stage are closed and open loops: each has a speedup of another kind."""
         pairs = [self.pair(arm, {}) for arm in self.arms]
@@ -172,7 +174,7 @@ class Estimates:
         if name == "speedup":
             kind = kind_of(pair)
             if kind.mixed:
-                return unknown(MIXED, len(pair.blocks), level=level)
+                return unknown(SPEEDUP_MIXED, len(pair.blocks), level=level)
             found = self._relative(pair, "speedup_net" if kind.kind == "net_throughput" else "speedup_decode", level)
             return replace(found, method=f"{kind.name}: {found.method}")
         if name == "speedup_net":

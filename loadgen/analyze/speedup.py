@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,27 +19,32 @@ CLOSED_WHY = "closed loop at equal concurrency: net throughput says what the ser
 GREW, BY = 1.5, 3.0
 
 
-NAMES = {"net_throughput": "net throughput", "tpot": "time per token"}
+SpeedupOf = Literal["net_throughput", "tpot"]
+SPEEDUP_NAMES: Mapping[SpeedupOf, str] = {"net_throughput": "net throughput", "tpot": "time per token"}
+SPEEDUP_MIXED = (
+    "closed and open loops have no speedup in common (net throughput of the one, time per token of the other): "
+    "name a stage"
+)
 
 
 @dataclass(frozen=True)
 class SpeedupKind:
     """`mixed`: closed and open stages, of which `kind` is that of the closed ones: there is no one speedup of both."""
 
-    kind: Literal["net_throughput", "tpot"]
+    kind: SpeedupOf
     why: str
     mixed: bool = False
 
     @property
     def name(self) -> str:
-        return NAMES[self.kind]
+        return SPEEDUP_NAMES[self.kind]
 
 
 def kind_of(pair: Pair) -> SpeedupKind:
     """Closed loops: net throughput; open ones, and a part of the requests of a stage: time per output token."""
     blocks = pair.blocks if len(pair.blocks) else np.unique(pair.baseline.block[pair.base_rows])
-    closed = np.isin(blocks, _closed_blocks(pair))
-    if not pair.whole and not _everything(pair):
+    closed = np.isin(blocks, _closed_blocks(pair.baseline))
+    if not pair.whole and not all(_everything(side, rows, pair.blocks) for side, rows in pair.sides):
         why = (
             "a task or length of a mixed load gets the throughput that the mix gives it, so time per token is compared"
         )
@@ -50,18 +56,24 @@ def kind_of(pair: Pair) -> SpeedupKind:
     return SpeedupKind("net_throughput", CLOSED_WHY, mixed=True)
 
 
-def _everything(pair: Pair) -> bool:
+def kind_alone(side: Side, rows: Ints, whole: bool) -> SpeedupOf | None:
+    """The same of one arm, whose load it was; None: closed and open stages."""
+    blocks = np.unique(side.block[rows])
+    closed = np.isin(blocks, _closed_blocks(side))
+    if not closed.any() or (not whole and not _everything(side, rows, blocks)):
+        return "tpot"
+    return "net_throughput" if closed.all() else None
+
+
+def _everything(side: Side, rows: Ints, blocks: Ints) -> bool:
     """The selection leaves out no request of its blocks (a task that is alone in its stage)."""
-    for side, rows in ((pair.candidate, pair.rows), (pair.baseline, pair.base_rows)):
-        inside = np.isin(side.block, pair.blocks)
-        if int(inside.sum()) != int(inside[rows].sum()):
-            return False
-    return True
+    inside = np.isin(side.block, blocks)
+    return int(inside.sum()) == int(inside[rows].sum())
 
 
-def _closed_blocks(pair: Pair) -> Ints:
-    executors = {w.phase.stage_index: (w.phase.executor, w.phase.concurrency) for w in pair.baseline.data.windows}
-    is_closed = [executors.get(key[0], ("", None)) for key in pair.baseline.keys]
+def _closed_blocks(side: Side) -> Ints:
+    executors = {w.phase.stage_index: (w.phase.executor, w.phase.concurrency) for w in side.data.windows}
+    is_closed = [executors.get(key[0], ("", None)) for key in side.keys]
     return np.array(
         [i for i, (kind, level) in enumerate(is_closed) if kind == CLOSED and level is not None], dtype=np.int64
     )

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from loadgen.analyze import Estimates, Query
-from loadgen.experiment import judge_run
+from loadgen.experiment import compare_two, judge_run
 from loadgen.report import render_terminal
 from loadgen.scenario import parse_threshold
 from server_adapters.rehearsal import TASK_TYPES, EngineConfig, SpeculationConfig
@@ -84,6 +84,42 @@ def test_a_gain_under_a_closed_loop_does_not_hide_a_loss_under_an_open_one(run, 
     whole = Estimates(run.data()).estimate(Query("speedup", "value", (("arm", "candidate"),)))
     assert (whole.value, whole.low) == (None, None)
     assert "closed and open loops have no speedup in common" in whole.reason
+
+
+@pytest.mark.parametrize(
+    ("labels", "kind", "value"),
+    [
+        ({"executor": "arrival_rate", "concurrency": None, "rate_per_s": 0.1}, "time per token", 0.5),
+        ({}, "net throughput", 0.2 / 0.3),
+    ],
+)
+def test_two_runs_of_other_plans_are_compared_by_their_load(fresh, filled, labels, kind, value) -> None:
+    """C18: the second takes twice as long a token, and is asked as often as the first where arrivals set the load."""
+    runs = []
+    for step, plan in ((0.01, "p"), (0.02, "q")):
+        run = fresh()
+        run.arm("server")
+        for b in range(20):
+            filled(run, b, "server", b, [step * (1 + b * 7 % 5 / 1000)], labels=labels)
+        data = run.data()
+        data.manifest.plan_hash, data.manifest.run_id = plan, plan
+        runs.append(data)
+    found = compare_two(*runs, [parse_threshold("speedup: value>=0.9")]).verdict
+    (result,) = found.thresholds
+    assert (found.verdict, result.ok) == ("fail", False)
+    assert result.value == pytest.approx(value, rel=1e-3)
+    assert result.method.startswith(f"{kind}: ratio of two runs")
+    assert result.sentence.endswith(f"of {kind}")
+
+
+def test_pooled_time_per_token_counts_each_token_once(run) -> None:
+    """A request of 1 token in 0.1 s and one of 9 in 0.1 s: 0.02 s a token, not the mean of 0.1 and 0.0111."""
+    run.segment(full=0.0)
+    run.request([(0.1, 1), (0.2, 1)])
+    run.request([(0.1, 1), (0.2, 9)])
+    found = Estimates(run.data()).estimate(Query("tpot_s", "pooled"))
+    assert found.value == pytest.approx(0.02)
+    assert found.unit == "blocks"
 
 
 @pytest.fixture(scope="module")
