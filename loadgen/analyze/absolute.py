@@ -361,8 +361,7 @@ def _tokens_per_step(chosen: Chosen) -> Estimate:
     )
 
 
-def values_of(side: Side, rows: Ints, name: str) -> Floats:
-    """The number of the ok requests among `rows` that have it."""
+def with_value(side: Side, rows: Ints, name: str) -> Ints:
+    """The ok requests among `rows` that have the number."""
     mine = rows[side.frame.ok[rows] & population(side.frame, name)[rows]]
-    values = column(side.frame, name)[mine]
-    return values[~np.isnan(values)]
+    return mine[~np.isnan(column(side.frame, name)[mine])]

@@ -11,6 +11,7 @@ from loadgen.analyze.statistics.planning import (
 from loadgen.analyze.statistics.quantiles import quantile_bootstrap, quantile_ratio_bootstrap
 from loadgen.analyze.statistics.ranks import mann_whitney
 from loadgen.analyze.statistics.ratios import log_ratio_t, ratio_of_sums_clustered
+from loadgen.analyze.statistics.serial import inflation
 from loadgen.analyze.statistics.types import LEVEL, MIN_BLOCKS, RESAMPLES, Estimate, MannWhitney
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "bonferroni",
     "coefficient_of_variation",
     "holm",
+    "inflation",
     "log_ratio_t",
     "mann_whitney",
     "mean_bootstrap",

@@ -126,8 +126,9 @@ class ComparisonRow(Model):
 
 
 class Unpaired(Model):
-    """One number of two runs made apart, request by request: Mann–Whitney, with the Hodges–Lehmann shift (second −
-    first) and the share of pairs in which the second's is larger (ties half). `p_adjusted`: Holm, over all rows."""
+    """One number of two runs made apart, its medians in windows: Mann–Whitney, with the Hodges–Lehmann shift (second −
+    first) and the share of pairs in which the second's is larger (ties half). `p_adjusted`: Holm, over all rows.
+    `first_n`, `second_n` count windows, `first_median` and `second_median` are the medians of theirs."""
 
     stage: str
     arm: str
