@@ -122,6 +122,27 @@ def test_pooled_time_per_token_counts_each_token_once(run) -> None:
     assert found.unit == "blocks"
 
 
+@pytest.mark.parametrize(
+    ("swapped", "word", "told"),
+    [(0, "inconclusive", "20 before the exchange, 0 after it"), (8, "inconclusive", "12 before"), (10, "fail", None)],
+)
+def test_a_run_that_ends_before_its_nodes_were_exchanged_does_not_fail(run, filled, swapped, word, told) -> None:
+    """C18: the node on which the candidate stood may be all that is slower."""
+    for arm in ("baseline", "candidate"):
+        run.arm(arm)
+    for b in range(20):
+        for i, (arm, step) in enumerate((("baseline", 0.01), ("candidate", 0.012))):
+            filled(run, 2 * b + i, arm, b, [step * (1 + b * 7 % 5 / 1000)])
+    run.phases = [replace(phase, swapped=phase.block >= 20 - swapped) for phase in run.phases]
+    run.state = "interrupted"
+    data = run.data()
+    data.manifest.design, data.manifest.comparison["swap"] = "parallel", True
+    found = judged(data, "speedup: value>=1")
+    assert found.verdict == word
+    assert (told is None) == (len(found.obstacles) == 1)
+    assert told is None or any(told in obstacle for obstacle in found.obstacles)
+
+
 @pytest.fixture(scope="module")
 def faster_but_stalling(simulated, stall):
     """1.25 times as fast in everything; one in forty streams stands still for 1 s."""

@@ -266,6 +266,13 @@ def test_what_has_an_interval_is_the_first_of_what_is_undecided(verdict_of: Verd
         ({"design": "parallel"}, "fail", "inconclusive", "fail", "comparison.swap"),
         ({"design": "parallel", "node_effects": ("tpot 1.1 ×",)}, "fail", "inconclusive", "fail", "tpot 1.1 ×"),
         ({"design": "parallel", "swapped": True}, "fail", "fail", "fail", None),
+        (
+            {"design": "parallel", "swapped": True, "unexchanged": ("c8: 20 before the exchange, 0 after it",)},
+            "fail",
+            "inconclusive",
+            "fail",
+            "not exchanged for half of the blocks: c8: 20 before",
+        ),
         ({"design": "parallel", "node_effects": ()}, "fail", "fail", "fail", None),
     ],
 )
