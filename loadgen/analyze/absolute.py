@@ -32,6 +32,7 @@ from loadgen.analyze.statistics import (
 )
 from loadgen.analyze.throughput import met
 from loadgen.analyze.values import CHUNK, CLIENT, COUNTERS, PER_REQUEST
+from loadgen.drive import Outcome
 
 #: Parts that measured segments are cut into where there are too few design blocks; the least length of one, as a
 #: multiple of the median total time
@@ -189,14 +190,27 @@ def hits_of(side: Side, name: str, slos: Mapping[str, Any]) -> Bools | str:
     return met(side.frame, limits) if limits else "the scenario sets no SLO"
 
 
+def asked_of(side: Side, name: str) -> Bools:
+    """(n,) which requests a share is of. What our own drain or stop cut is no error."""
+    if name == "error_share":
+        return np.asarray(side.frame.outcome != Outcome.ABORTED.value, dtype=np.bool_)
+    return np.ones(side.frame.n, dtype=np.bool_)
+
+
 def _share(chosen: Chosen, name: str) -> Estimate:
     hits = hits_of(chosen.side, name, chosen.slos)
     if isinstance(hits, str):
         return unknown(hits, unit="requests", level=chosen.level)
-    rows = chosen.rows
+    asked = asked_of(chosen.side, name)[chosen.rows]
+    rows = chosen.rows[asked]
+    cut = int((~asked).sum())
     if not len(rows):
-        return unknown("no request was sent in this selection", unit="requests", level=chosen.level)
-    return share_bootstrap(hits[rows].astype(np.float64), chosen.block[rows], seed=chosen.seed, level=chosen.level)
+        why = (
+            f"all {cut} requests were cut by our own drain or stop" if cut else "no request was sent in this selection"
+        )
+        return unknown(why, unit="requests", level=chosen.level)
+    found = share_bootstrap(hits[rows].astype(np.float64), chosen.block[rows], seed=chosen.seed, level=chosen.level)
+    return with_note(found, f"{cut} requests that our own drain or stop cut are not in it" if cut else None)
 
 
 def _rate(chosen: Chosen, name: str) -> Estimate:

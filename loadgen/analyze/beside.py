@@ -116,13 +116,15 @@ def _difference(pair: Pair, by_block: Floats, level: float, seed: int, source: s
     return replace(mean_bootstrap(differences[told], block, seed=seed, level=level, source=source), unit=BLOCKS)
 
 
-def difference_of_shares(pair: Pair, hits: tuple[Bools, Bools], level: float, seed: int) -> Estimate:
-    """Share of the sent requests with a hit in the blocks that both arms finished, candidate − baseline."""
+def difference_of_shares(
+    pair: Pair, hits: tuple[Bools, Bools], asked: tuple[Bools, Bools], level: float, seed: int
+) -> Estimate:
+    """Share of the requests `asked` of with a hit, in the blocks that both arms finished, candidate − baseline."""
     parts = []
-    for (side, rows), hit in zip(pair.sides, hits, strict=True):
-        mine = rows[np.isin(side.block[rows], pair.blocks)]
+    for (side, rows), hit, among in zip(pair.sides, hits, asked, strict=True):
+        mine = rows[np.isin(side.block[rows], pair.blocks) & among[rows]]
         if not len(mine):
-            return unknown("no design block is finished in both arms", level=level)
+            return unknown(f"{side.name} has no request in a block that both arms finished", level=level)
         parts.append((hit[mine].astype(np.float64), side.block[mine]))
     found = share_difference(parts[0], parts[1], seed=seed, level=level)
     return with_note(found, left_out(pair))

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from loadgen.analyze import beside
-from loadgen.analyze.absolute import Chosen, estimate_of, hits_of
+from loadgen.analyze.absolute import Chosen, asked_of, estimate_of, hits_of
 from loadgen.analyze.arms import ArmData, arm_data, baseline_of
 from loadgen.analyze.columns import Ints
 from loadgen.analyze.metrics import METRICS, quantile_of
@@ -160,7 +160,8 @@ class Estimates:
             mine, theirs = (hits_of(side, name, self.slos) for side in (pair.candidate, pair.baseline))
             if isinstance(mine, str) or isinstance(theirs, str):
                 return unknown(str(mine), level=level)
-            return beside.difference_of_shares(pair, (mine, theirs), level, self.seed)
+            asked = (asked_of(pair.candidate, name), asked_of(pair.baseline, name))
+            return beside.difference_of_shares(pair, (mine, theirs), asked, level, self.seed)
         q = quantile_of(query.aggregate)
         if query.relative == "difference":
             return self._difference(pair, query, q, level)

@@ -194,6 +194,24 @@ def test_no_failure_in_either_arm_still_leaves_a_width(two) -> None:
     assert (found.low, found.high) == approx((-(1 - 0.025**0.05), 1 - 0.025**0.05))
 
 
+def test_what_our_own_drain_cut_is_no_error_of_the_server(two) -> None:
+    """F10: it is +∞ in percentiles all the same."""
+    run = two(cases=4)
+    mine = [row for row in run.rows if row["arm"] == "candidate"]
+    for row in mine[::8]:
+        row |= {"outcome": "aborted", "error_class": "drain"}
+    mine[1] |= {"outcome": "timeout", "first_token_ns": None, "last_token_ns": None}
+    found, difference = ask(run, "error_share"), ask(run, "error_share", relative="difference")
+    assert (found.value, found.n) == (approx(1 / 70), 70)
+    assert "10 requests that our own drain or stop cut are not in it" in found.reason
+    assert (difference.value, difference.n) == (approx(1 / 70), 70 + 80)
+    assert ask(run, "total_time_s", "p95").value == math.inf
+    for row in mine:
+        row |= {"outcome": "aborted", "error_class": "drain"}
+    nothing = ask(run, "error_share")
+    assert (nothing.value, nothing.reason) == (None, "all 80 requests were cut by our own drain or stop")
+
+
 def fail(run, arm: str, share: int) -> None:
     """One of `share` requests."""
     for row in [r for r in run.rows if r["arm"] == arm][::share]:
