@@ -5,7 +5,7 @@ Percentiles are of the all-sent view: failed and drain-cut requests count as +âˆ
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -17,7 +17,7 @@ from loadgen.analyze.arms import ArmData, arm_data, baseline_of
 from loadgen.analyze.columns import Ints
 from loadgen.analyze.metrics import METRICS, quantile_of
 from loadgen.analyze.pairs import Pair, unknown
-from loadgen.analyze.sides import Side, planned_blocks, sides_of
+from loadgen.analyze.sides import Side, block_key, planned_blocks, sides_of
 from loadgen.analyze.speedup import SPEEDUP_MIXED, SpeedupKind, SpeedupOf, kind_alone, kind_of
 from loadgen.analyze.statistics import LEVEL, Estimate
 from loadgen.record import RunData
@@ -146,6 +146,16 @@ class Estimates:
         chosen = self.chosen(dict(where)["arm"], {name: value for name, value in where if name != "arm"})
         rows = self._comparable(chosen.side, chosen.rows, dict(where))
         return kind_alone(chosen.side, rows, chosen.whole)
+
+    def halves(self) -> Iterator[tuple[str, int, int]]:
+        """Of each stage: the blocks that all arms finished before their nodes were exchanged, and after it."""
+        sides = list(self.sides.values())
+        swapped = {block_key(w): w.phase.swapped for side in sides for w in side.data.windows}
+        whole = np.logical_and.reduce([side.whole for side in sides])
+        driven = [(key[0], swapped[key]) for key, done in zip(sides[0].keys, whole, strict=True) if done]
+        stages = {w.phase.stage_index: w.phase.stage for side in sides for w in side.data.windows}
+        for index, stage in sorted(stages.items()):
+            yield stage, driven.count((index, False)), driven.count((index, True))
 
     def mixed(self) -> bool:
         """The stages of a question without a stage are closed and open loops: each has a speedup of another kind."""

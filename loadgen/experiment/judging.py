@@ -13,7 +13,7 @@ import orjson
 from loadgen.analyze import Difference, Estimates, Summary, analyze
 from loadgen.errors import StorageError
 from loadgen.experiment.nodes import node_effects
-from loadgen.record import Manifest, PhaseRecord, RunData
+from loadgen.record import Manifest, RunData
 from loadgen.report import render_html, reproduce
 from loadgen.scenario import Threshold, read_thresholds
 from loadgen.verdict import Facts, Verdict, default_thresholds, judge
@@ -54,7 +54,7 @@ def _facts(run: RunData, summary: Summary, estimates: Estimates, thresholds: Seq
         differences=tuple(difference_text(d) for d in summary.environment if d.rule == "inconclusive"),
         noted=tuple(_noted(summary.environment)),
         swapped=bool(manifest.comparison.get("swap")),
-        unexchanged=tuple(unexchanged(run)),
+        unexchanged=tuple(unexchanged(run, estimates)),
         node_effects=node_effects(run, thresholds or default_thresholds(2, stages if len(stages) > 1 else ())),
         shard=manifest.shard,
         reproduce=reproduce(manifest),
@@ -63,21 +63,14 @@ def _facts(run: RunData, summary: Summary, estimates: Estimates, thresholds: Seq
     )
 
 
-def unexchanged(run: RunData) -> Iterator[str]:
+def unexchanged(run: RunData, estimates: Estimates) -> Iterator[str]:
     """Where nodes were to be swapped: the stages whose whole blocks are not half and half (of an odd number one more),
     as "c8: 20 before the exchange, 3 after it". What the nodes add is then in the difference of the arms."""
     if not run.manifest.comparison.get("swap"):
         return
-    blocks: dict[tuple[int, str], dict[tuple[int, int], list[PhaseRecord]]] = {}
-    for phase in run.phases:
-        if phase.phase == "measure":
-            stage = blocks.setdefault((phase.stage_index, phase.stage), {})
-            stage.setdefault((phase.repeat_idx, phase.block), []).append(phase)
-    for (_, name), by_block in sorted(blocks.items()):
-        whole = [b[0].swapped for b in by_block.values() if all(p.ended_ns and p.aborted is None for p in b)]
-        before, after = whole.count(False), whole.count(True)
+    for stage, before, after in estimates.halves():
         if not before or not after or abs(before - after) > 1:
-            yield f"{name}: {before} before the exchange, {after} after it"
+            yield f"{stage}: {before} before the exchange, {after} after it"
 
 
 def pooled_stages(estimates: Estimates) -> tuple[str, ...]:

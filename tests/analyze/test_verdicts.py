@@ -133,7 +133,9 @@ def test_a_run_that_ends_before_its_nodes_were_exchanged_does_not_fail(run, fill
     for b in range(20):
         for i, (arm, step) in enumerate((("baseline", 0.01), ("candidate", 0.012))):
             filled(run, 2 * b + i, arm, b, [step * (1 + b * 7 % 5 / 1000)])
-    run.phases = [replace(phase, swapped=phase.block >= 20 - swapped) for phase in run.phases]
+    ended = [replace(phase, swapped=phase.block >= 20 - swapped) for phase in run.phases]
+    begun = [replace(phase, full_ns=None, load_end_ns=None, ended_ns=None, idle_after=None) for phase in ended]
+    run.phases = [phase for both in zip(begun, ended, strict=True) for phase in both]
     run.state = "interrupted"
     data = run.data()
     data.manifest.design, data.manifest.comparison["swap"] = "parallel", True
