@@ -1,4 +1,4 @@
-"""Numbers of one arm by itself, with intervals (docs/method.md, "Intervals").
+"""Numbers of one arm by itself, with intervals (docs/method.md, "Intervals of one arm").
 
 Blocks are the design blocks where there are enough of them, else equal parts of the measured segments by sending
 time, none shorter than two median requests, so that what one block holds says little of the next.

@@ -1,4 +1,4 @@
-"""Any number of a run that a threshold may ask for, with its interval (docs/method.md, "Intervals").
+"""Any number of a run that a threshold may ask for, with its interval (docs/method.md, "Intervals of one arm").
 
 Percentiles are of the all-sent view: failed and drain-cut requests count as +∞.
 """
@@ -26,6 +26,8 @@ Where = tuple[tuple[str, str], ...]
 #: Selectors besides `arm`; all but the first three split the requests of a stage
 SELECTORS = ("stage", "concurrency", "rate_per_s", "task_type", "input_segment", "output_segment")
 _OF_STAGES = SELECTORS[:3]
+#: Shorter blocks are mostly filling and draining (docs/comparison.md, "Blocks")
+SHORT_BLOCK_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,7 @@ class Estimates:
         named = baseline or baseline_of(run)
         self.baseline: str | None = named if named in data and len(data) > 1 else None
         self.design: str = (design or run.manifest.design).split(":")[0]
-        planned = planned_blocks(run.manifest.comparison) if design is None else ()
+        planned = planned_blocks(run.manifest.comparison)
         self.sides: dict[str, Side] = sides_of(data, self.baseline, planned)
         #: stages that end by time: shown, not paired, and no part of a question that names no stage
         self.unpaired: frozenset[str] = frozenset((scenario.get("comparison") or {}).get("unpaired") or ())
@@ -146,6 +148,19 @@ class Estimates:
         chosen = self.chosen(dict(where)["arm"], {name: value for name, value in where if name != "arm"})
         rows = self._comparable(chosen.side, chosen.rows, dict(where))
         return kind_alone(chosen.side, rows, chosen.whole)
+
+    def short_blocks(self) -> Iterator[tuple[str, float]]:
+        """Stages whose finished blocks lasted less than `SHORT_BLOCK_S`, with the median of their seconds."""
+        stages = {w.phase.stage_index: w.phase.stage for side in self.sides.values() for w in side.data.windows}
+        for index, stage in sorted(stages.items()):
+            lengths = [
+                length
+                for side in self.sides.values()
+                for key, length, whole in zip(side.keys, side.whole_s, side.whole, strict=True)
+                if key[0] == index and whole
+            ]
+            if lengths and np.median(lengths) < SHORT_BLOCK_S:
+                yield stage, float(np.median(lengths))
 
     def halves(self) -> Iterator[tuple[str, int, int]]:
         """Of each stage: the blocks that all arms finished before their nodes were exchanged, and after it."""

@@ -1,4 +1,4 @@
-"""Each threshold against its interval, and all of them together (docs/method.md, "Verdict")."""
+"""Each threshold against its interval, and all of them together (docs/verdict.md, "Three values")."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ def _multiple(results: Sequence[Result], fail_level: float) -> list[str]:
         return []
     return [
         f"{len(results)} conditions were judged: each passes by its interval at {LEVEL:.0%}, and fails only by one at "
-        f"{fail_level:.2%} (Bonferroni), so that equal arms fail one of them in at most 5 of 100 runs"
+        f"{fail_level:.2%} (Bonferroni), so that equal arms fail one of them in at most 2.5 of 100 runs"
     ]
 
 

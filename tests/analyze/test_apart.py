@@ -39,6 +39,16 @@ def test_equal_plans_are_paired_by_case_but_not_of_one_window(make) -> None:
     assert found.unpaired == []
 
 
+def test_blocks_that_neither_run_began_are_counted(make) -> None:
+    """Both ended early: their plan knows of 24 blocks."""
+    runs = [make(step) for step in (0.01, 0.005)]
+    for run in runs:
+        run.manifest.comparison["stages"] = [{"order": [[0, block, ["server"]] for block in range(24)]}]
+    (row,) = compare_runs(*runs).rows
+    assert row.blocks == 20
+    assert row.speedup_decode.reason == "4 blocks left out: not driven to their end in both arms"
+
+
 def test_other_plans_are_two_samples(make) -> None:
     """Hodges–Lehmann shift of the second, and the share of pairs in which it is larger."""
     first, second = make(0.010, noise=0.05), make(0.012, plan="q", noise=0.05, seed=1)

@@ -122,6 +122,19 @@ def test_pooled_time_per_token_counts_each_token_once(run) -> None:
     assert found.unit == "blocks"
 
 
+@pytest.mark.parametrize(("step_s", "told"), [(0.01, "blocks are short"), (1.0, None)])
+def test_blocks_that_are_mostly_filling_are_named(run, filled, step_s, told) -> None:
+    """0.1 s to the first token and 10 steps: 0.2 s, or 10.1 s."""
+    for b in range(4):
+        for i, arm in enumerate(("baseline", "candidate")):
+            filled(run, 2 * b + i, arm, b, [step_s], at=20.0 * (2 * b + i))
+    notes = judged(run.data(), "speedup: value>=1").notes
+    short = [note for note in notes if "blocks are short" in note]
+    assert short == ([] if told is None else [
+        "blocks are short, mostly filling and draining (10 to 30 s are good): one 0.2 s"
+    ])  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("swapped", "word", "told"),
     [(0, "inconclusive", "20 before the exchange, 0 after it"), (8, "inconclusive", "12 before"), (10, "fail", None)],

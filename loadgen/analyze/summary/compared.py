@@ -47,7 +47,7 @@ class Decomposition(Model):
 
 
 class Interval(N):
-    """A number with its interval, from the statistics (docs/method.md, "Intervals").
+    """A number with its interval, from the statistics (docs/method.md, "Intervals of one arm").
 
     `n` counts `unit`s ("requests", "blocks", "cases"); `method` says how the interval was made, `level` how sure it
     is. Too few units: `low` and `high` null, the reason says "not enough data" and `needs_n` how many it takes.
