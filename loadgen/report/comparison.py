@@ -10,12 +10,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from loadgen.analyze import Absent, ComparisonRow, Finding, Interval, RunsCompared, Summary, Unpaired
+from loadgen.analyze import Absent, ComparisonRow, Interval, RunsCompared, Summary, Unpaired
 from loadgen.redact import printable
 from loadgen.report.format import DASH, number, percent, share_range, significant
 
-#: What fits a page beside the table; the others are counted and stand in summary.json
+#: What fits a page beside a table of up to `LOADS` rows; the others are counted and stand in summary.json. Of longer
+#: tables each row takes the place of a finding, down to `LEAST`
 FINDINGS, REASONS, THRESHOLDS = 6, 3, 6
+LOADS, LEAST = 5, 3
 _VERDICT = {"pass": "bold green", "fail": "bold red", "inconclusive": "bold yellow"}
 _WORD = {"faster": "green", "slower": "red", "no difference shown": "", "not enough data": "yellow"}
 _SEVERITY = {"bad": "red", "warning": "yellow", "good": "green", "info": ""}
@@ -23,10 +25,6 @@ _HEAD = (
     "load", "arm", "blocks", "speedup [95 %]", "E", "c", "E/c", "α", "rollback", "TTFT P95", "TPOT P95", "total P99",
     "errors",
 )  # fmt: skip
-
-
-#: Those that the reasons do not tell come before those they do, after what failed.
-_RANK: Mapping[bool | None, int] = {False: 0, True: 1, None: 2}
 
 
 def verdict_lines(summary: Summary, console: Console) -> None:
@@ -37,9 +35,15 @@ def verdict_lines(summary: Summary, console: Console) -> None:
         return
     word = str(verdict.get("verdict"))
     console.print(Text(f"VERDICT: {word.upper()}", style=_VERDICT.get(word, "bold")))
-    _limited(console, [printable(str(reason)) for reason in verdict.get("reasons") or ()], REASONS, "reasons")
-    thresholds = sorted(verdict.get("thresholds") or (), key=lambda t: _RANK[t.get("ok")])
-    _limited(console, [_threshold(t) for t in thresholds], THRESHOLDS, "thresholds")
+    reasons = [printable(str(reason)) for reason in verdict.get("reasons") or ()]
+    _limited(console, reasons, REASONS, "reasons")
+    untold = [t for t in verdict.get("thresholds") or () if printable(str(t.get("sentence"))) not in reasons[:REASONS]]
+    _limited(console, [_threshold(t) for t in sorted(untold, key=_weight)], THRESHOLDS, "thresholds")
+
+
+def _weight(threshold: Mapping[str, Any]) -> int:
+    """What failed first, what passed last; those that the reasons tell are not told twice."""
+    return {False: 0, None: 1, True: 2}[threshold.get("ok")]
 
 
 def _threshold(found: Mapping[str, Any]) -> str:
@@ -146,13 +150,16 @@ def notes(rows: Sequence[ComparisonRow]) -> list[str]:
     return found
 
 
-def findings_lines(findings: Absent | Sequence[Finding], console: Console) -> None:
+def findings_lines(summary: Summary, console: Console) -> None:
+    findings = summary.findings
     if isinstance(findings, Absent):
         return
-    for finding in findings[:FINDINGS]:
+    rows = [] if isinstance(summary.comparison, Absent) else whole_stages(summary.comparison)
+    most = max(FINDINGS - max(len(rows) - LOADS, 0), LEAST)
+    for finding in findings[:most]:
         console.print(Text(f"• {finding.text}", style=_SEVERITY[finding.severity]))
-    if len(findings) > FINDINGS:
-        console.print(Text(f"• {len(findings) - FINDINGS} more findings in summary.json", style="dim"))
+    if len(findings) > most:
+        console.print(Text(f"• {len(findings) - most} more findings in summary.json", style="dim"))
 
 
 def render_comparison(rows: Sequence[ComparisonRow], console: Console) -> None:

@@ -41,7 +41,7 @@ def render_terminal(summary: Summary, console: Console, details: bool | None = N
     _validity(summary.validity, console, None if details or not compared else REASONS)
     if not isinstance(summary.comparison, Absent):
         comparison.render_comparison(summary.comparison, console)
-    comparison.findings_lines(summary.findings, console)
+    comparison.findings_lines(summary, console)
     if compared and not details:
         _conditions(summary.conditions, console)
         console.print(
@@ -116,8 +116,8 @@ def _conditions(conditions: Mapping[str, Any], console: Console) -> None:
         console.print(Text(f"  {name}: {facts}", style="dim"))
     for key in ("scenario", "objective", "design", "prompts", "prefix_cache", "input_lengths_from", "slos"):
         value = conditions.get(key)
-        if value:
-            shown = _inline(value) if isinstance(value, Mapping) else value
+        shown = _inline(value) if isinstance(value, Mapping) else value
+        if shown:
             console.print(Text(f"  {key.replace('_', ' ')}: {shown}", style="dim"))
     if wire := _transports(conditions.get("client") or {}):
         console.print(Text(f"  transport used: {wire}", style="dim"))

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import orjson
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from loadgen.analyze import G, Summary, analyze
@@ -429,6 +432,63 @@ def _stats_of(record: Record) -> dict[str, Any]:
 @pytest.fixture(scope="session")
 def simulated() -> Simulated:
     return Simulated(load_models())
+
+
+@pytest.fixture(scope="session")
+def five_levels(simulated: Simulated) -> Callable[[float], RunData]:
+    """five_levels(speed): a candidate that is `speed` times as fast in everything, at concurrency 1, 2, 4, 8, 16."""
+
+    @cache
+    def make(speed: float) -> RunData:
+        arms = {"baseline": EngineConfig(), "candidate": EngineConfig(speed=speed)}
+        return simulated.run(arms, [1, 2, 4, 8, 16], cases=20, blocks=10, max_tokens=16)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def equal_arms(simulated: Simulated) -> RunData:
+    """A/A: the same engine twice, with its own noise; closed and open loop."""
+    arms = {"baseline": EngineConfig(jitter=0.05), "candidate": EngineConfig(jitter=0.05)}
+    return simulated.run(arms, [4, 6.0], cases=24, blocks=24, max_tokens=16, seed=4)
+
+
+@pytest.fixture(scope="session")
+def stall() -> Callable[[float, int], Spoil]:
+    """stall(seconds, every): each `every`th of the candidate's streams stands still so long before its last token."""
+
+    def of(seconds: float, every: int) -> Spoil:
+        def spoil(arm: str, seq: int, columns: dict[str, Any]) -> dict[str, Any]:
+            if arm == "candidate" and seq % every == 7:
+                at, tokens = columns["chunks"][-1]
+                columns["chunks"] = [*columns["chunks"][:-1], (at + seconds, tokens)]
+            return columns
+
+        return spoil
+
+    return of
+
+
+@pytest.fixture(scope="session")
+def stalling(simulated: Simulated, stall: Callable[[float, int], Spoil]) -> RunData:
+    """Equal engines; one in sixty of the candidate's streams stands still for 3 s."""
+    arms = {"baseline": EngineConfig(), "candidate": EngineConfig()}
+    return simulated.run(arms, [6.0], cases=60, blocks=24, max_tokens=16, spoil=stall(3.0, 60))
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Callable[[RunData], Path]:
+    """saved(run) -> its run directory, without scrapes; a closed loop of a simulation is full from its start."""
+
+    def save(run: RunData) -> Path:
+        (tmp_path / "manifest.json").write_text(run.manifest.model_dump_json())
+        phases = [replace(p, full_ns=p.full_ns or p.started_ns) for p in run.phases]
+        (tmp_path / "phases.jsonl").write_bytes(b"".join(orjson.dumps(asdict(p)) + b"\n" for p in phases))
+        pq.write_table(run.requests, str(tmp_path / "requests.parquet"))
+        pq.write_table(run.health, str(tmp_path / "health.parquet"))
+        return tmp_path
+
+    return save
 
 
 def fill(

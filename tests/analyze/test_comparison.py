@@ -194,15 +194,11 @@ def test_the_summary_is_strict_json(two) -> None:
     assert row.metric("error_share", "value").candidate.value == 1.0
 
 
-LEVELS = [1, 2, 4, 8, 16]
-
-
 @pytest.mark.parametrize("speed", [1.25, 0.8])
-def test_known_speedups_are_recovered_at_five_levels(simulated, speed) -> None:
+def test_known_speedups_are_recovered_at_five_levels(five_levels, speed) -> None:
     """On the rehearsal engine in virtual time: an engine `speed` times as fast, at every concurrency."""
-    arms = {"baseline": EngineConfig(), "candidate": EngineConfig(speed=speed)}
-    found = stages(analyze(simulated.run(arms, LEVELS, cases=20, blocks=10, max_tokens=16)))
-    assert [r.concurrency for r in found] == LEVELS
+    found = stages(analyze(five_levels(speed)))
+    assert [r.concurrency for r in found] == [1, 2, 4, 8, 16]
     for row in found:
         assert row.speedup.kind == "net_throughput"
         assert row.speedup.value.low <= speed <= row.speedup.value.high, (row.stage, row.speedup.value)
@@ -223,14 +219,8 @@ def test_e_and_c_of_real_speculation(simulated) -> None:
     assert row.rollback_rate.exact
 
 
-@pytest.fixture(scope="module")
-def same_arms(simulated):
-    """A/A: the same engine twice, with its own noise; closed and open loop."""
-    arms = {"baseline": EngineConfig(jitter=0.05), "candidate": EngineConfig(jitter=0.05)}
-    return analyze(simulated.run(arms, [4, 6.0], cases=24, blocks=24, max_tokens=16, seed=4))
-
-
-def test_equal_arms_show_no_difference(same_arms) -> None:
+def test_equal_arms_show_no_difference(equal_arms) -> None:
+    same_arms = analyze(equal_arms)
     for row in stages(same_arms):
         assert row.verdict_word == "no difference shown", row.sentence
         assert row.speedup.value.low <= 1 <= row.speedup.value.high
@@ -242,16 +232,9 @@ def test_equal_arms_show_no_difference(same_arms) -> None:
     assert sum("no difference" in r.verdict_word for r in same_arms.comparison) == len(same_arms.comparison)
 
 
-def test_faults_in_one_of_sixty_requests_change_the_p99_alone(simulated) -> None:
+def test_faults_in_one_of_sixty_requests_change_the_p99_alone(stalling) -> None:
     """A stall of 3 s before the last token of few requests: total time P99 is worse, nothing else by 5 %."""
-
-    def stall(arm, seq, columns):
-        if arm == "candidate" and seq % 60 == 7:
-            columns["chunks"] = [*columns["chunks"][:-1], (columns["chunks"][-1][0] + 3.0, columns["chunks"][-1][1])]
-        return columns
-
-    arms = {"baseline": EngineConfig(), "candidate": EngineConfig()}
-    (row,) = stages(analyze(simulated.run(arms, [6.0], cases=60, blocks=24, max_tokens=16, spoil=stall)))
+    (row,) = stages(analyze(stalling))
     assert row.metric("total_time_s", "p99").ratio.low > 1.05
     for name, aggregate in (("ttft_s", "p95"), ("ttft_s", "p99"), ("total_time_s", "p50"), ("total_time_s", "p95")):
         ratio = row.metric(name, aggregate).ratio

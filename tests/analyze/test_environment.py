@@ -74,10 +74,13 @@ def test_numbers_within_their_limit_are_equal(key: str, one: float, other: float
 
 
 def test_speculation_may_differ_and_what_it_takes() -> None:
+    """H17: the drafter's memory is the KV blocks that it leaves, by the engine's own word, and is no obstacle."""
     candidate = arm(speculation=True, speculation__method="eagle3", kv_cache__num_blocks=90)
     found = diff(arm(speculation__on=False, kv_cache__num_blocks=100), candidate)
     rules = {key: d.rule for key, d in found.items()}
     assert rules["speculation.method"] == rules["kv_cache.num_blocks"] == "may_differ"
+    assert found["kv_cache.num_blocks"].values == {"baseline": 100, "candidate": 90}
+    assert "takes memory from the KV cache" in found["kv_cache.num_blocks"].text
     assert "inconclusive" not in rules.values()
 
 

@@ -19,7 +19,7 @@ def by_id(summary):
 
 
 def test_from_little_load_into_saturation(simulated) -> None:
-    """On the engine: gain, loss, where the gain is gone, and drafts that are accepted and gain nothing."""
+    """H16, on the engine: gain, loss, where the gain is gone, and drafts that are accepted and gain nothing."""
     arms = {"baseline": EngineConfig(), "candidate": SPECULATING}
     found = by_id(analyze(simulated.run(arms, [8, 192], cases=288, blocks=3, max_tokens=32)))
     (gain,) = found["faster"]
@@ -175,11 +175,15 @@ def test_more_failures(two) -> None:
 
 
 def test_longer_answers(run, filled) -> None:
+    """H16: the same step time and longer answers: no slower by token, slower by request, and said."""
     run.arm("baseline")
     run.arm("candidate")
     for b in range(20):
         filled(run, 2 * b, "baseline", b, [0.01])
         filled(run, 2 * b + 1, "candidate", b, [0.01], steps=12 + b * 7 % 20 // 10)
+    (row,) = run.summary().comparison
+    assert row.speedup_decode.value == approx(1)
+    assert row.speedup.total_time.high < 1
     (found,) = by_id(run.summary())["output_length_shift"]
     assert found.numbers["output_len_ratio"] == approx(13.5 / 11, rel=0.01)
     assert "longer" in found.text
@@ -216,6 +220,26 @@ def test_acceptance_of_generated_prompts_is_not_representative(run, filled) -> N
         filled(run, 2 * b + 1, "candidate", b, [0.005], **{**stats, "input_len_requested": 100})
     (found,) = by_id(run.summary())["acceptance_not_representative"]
     assert "generated" in found.text
+
+
+@pytest.mark.parametrize(("temperatures", "found"), [((0.0,), True), ((0.0, 0.7), False), ((0.7,), False)])
+def test_greedy_requests_alone_never_run_the_sampler(run, filled, temperatures, found) -> None:
+    """H11: said wherever something was drafted; one sampled task is enough."""
+    run.arm("baseline")
+    run.arm("candidate")
+    for b in range(4):
+        filled(run, 2 * b, "baseline", b, [0.01])
+        sampled = {"temperature": temperatures[b % len(temperatures)]}
+        filled(run, 2 * b + 1, "candidate", b, [0.01], **run.speculated([(3, 4)]), **sampled)
+    made = by_id(run.summary()).get("greedy_only", [])
+    assert [f.numbers["requests"] for f in made] == ([4.0] if found else [])
+    assert all("rejection of sampled drafts was run" in f.text for f in made)
+
+
+def test_without_speculation_greedy_is_no_matter(run, filled) -> None:
+    """H11."""
+    filled(run, 0, "candidate", 0, [0.01])
+    assert "greedy_only" not in by_id(run.summary())
 
 
 def test_the_objective_orders_findings_of_one_weight(two) -> None:

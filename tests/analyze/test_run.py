@@ -233,7 +233,8 @@ streams = st.lists(st.tuples(st.floats(0.001, 0.3), st.one_of(st.none(), st.inte
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(outcomes, st.booleans(), streams, st.integers(0, 3000)), max_size=12))
 def test_any_run_gives_a_summary_that_adds_up(fresh, requests) -> None:
-    """F2, F9, F12: strict JSON; sums of groups; TTFT ≤ total time; monotone percentiles; steady ≤ total tokens."""
+    """F2, F9, F12: strict JSON; sums of groups; TTFT ≤ total time; mean and percentiles ≤ maximum, percentiles
+    monotone; no more tokens in the steady 2 s than in all 4 s."""
     run = fresh()
     run.segment(load_end=2.0, end=4.0)
     run.account(scheduled=len(requests) + 1, sent=len(requests), dropped=1)
@@ -261,6 +262,19 @@ def test_any_run_gives_a_summary_that_adds_up(fresh, requests) -> None:
             assert stream.ttft_s.p50 <= stream.ttft_s.max
         if g.chunk_gap_s.p50 is not None:
             assert 0 <= g.chunk_gap_s.p50 <= g.chunk_gap_s.max
+        for found in (
+            stream.ttft_s,
+            stream.total_time_s,
+            g.tpot_s,
+            g.chunk_gap_s,
+            g.token_latency_s,
+            g.tokens_per_chunk,
+        ):
+            assert found.max is None or found.mean <= found.max * (1 + 1e-9)
+            ranked = [p for p in (found.p50, found.p90, found.p95, found.p99, found.max) if p is not None]
+            assert ranked == sorted(ranked)
+        steady, whole = g.throughput.net_tokens_per_s, g.throughput.net_tokens_per_s_run
+        assert steady.low * 2 <= whole.low * 4 * (1 + 1e-9)
     wasted = sum(
         g.throughput.wasted_tokens
         for g in arm.by

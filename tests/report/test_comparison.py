@@ -94,6 +94,43 @@ def test_it_is_one_page_with_the_verdict_first(summary: Summary) -> None:
     assert lines[3].startswith("   FAIL  speedup{stage:c192} >= 1.00: 0.810 [0.700, 0.900], limit 1.00")
 
 
+def test_three_arms_at_four_levels_are_one_page_too(recorded: Summary) -> None:
+    """Both candidates in one table, each load with its line; the verdict on each of them first."""
+    rows = [
+        row(level, speedup * factor, "faster", candidate=candidate, family=8)
+        for candidate, factor in (("ngram", 0.8), ("draft_model", 1.0))
+        for level, speedup in ((1, 2.31), (4, 2.2), (16, 1.9), (64, 1.4))
+    ]
+    findings = [
+        Finding(id=f"f{i}", text=f"finding {i} holds of a candidate at a load", numbers={}, conditions={},
+                severity="info") for i in range(12)
+    ]  # fmt: skip
+    ruled = {"speedup{}: value>=1": True, "ttft_s{}: p(95)<=1.05 * baseline": True,
+             "tpot_s{}: p(95)<=1.05 * baseline": None, "total_time_s{}: p(99)<=1.05 * baseline": False}  # fmt: skip
+    thresholds = [
+        {"name": name, "value": 1.2, "limit": 1.0, "ok": ok, "n": 24, "interval": [1.1, 1.3],
+         "sentence": f"{name}: {ok}: 1.200 × baseline [1.100 × baseline, 1.300 × baseline], limit 1.05 × baseline, "
+                     "n = 24 blocks: the interval holds the limit: more blocks or repeats would narrow it"}
+        for limit, ok in ruled.items() for arm in ("ngram", "draft_model")
+        for name in [limit.replace("{}", f"{{arm:{arm}}}")]
+    ]  # fmt: skip
+    reasons = [t["sentence"] for ok in (False, None) for t in thresholds if t["ok"] is ok]
+    verdict = {"verdict": "fail", "reasons": reasons, "thresholds": thresholds}
+    summary = recorded.model_copy(update={"comparison": rows, "findings": findings, "verdict": verdict})
+    text = shown(summary)
+    lines = text.splitlines()
+    assert len(lines) <= PAGE
+    assert max(map(len, lines)) <= 120
+    assert lines[1] == "VERDICT: FAIL"
+    for r in rows:
+        assert r.speedup.value.value is not None
+        assert sum(r.candidate in line and f"{r.speedup.value.value:.2f} [" in line for line in lines) == 1, r.candidate
+    assert "colours hold for all 8 rows together (Bonferroni)" in text
+    told = [next(i for i, line in enumerate(lines) if str(t["name"]) in line) for t in thresholds]
+    assert sorted(told) == [told[i] for i in (6, 7, 4, 5, 0, 1, 2, 3)], "failed first, passed last, each once"
+    assert sum(str(t["name"]) in line for t in thresholds for line in lines) == len(thresholds)
+
+
 def test_every_load_has_its_line_and_the_loss_is_there(summary: Summary) -> None:
     text = shown(summary)
     for words in ("2.31 [2.21, 2.41]", "0.81 [0.71, 0.91]", "c192", "71 %", "1.20 ▲"):
@@ -151,12 +188,12 @@ def test_unknown_sizes_of_a_verdict_are_dashes(summary: Summary) -> None:
     assert "inconclusive  ttft_s: p(99) < 1: –, limit 1.00" in text
 
 
-def test_what_failed_comes_first_and_what_is_undecided_last(summary: Summary) -> None:
+def test_what_failed_comes_first_and_what_passed_last(summary: Summary) -> None:
     found = [{"name": f"t{i}", "value": 1.0, "limit": 1, "ok": ok, "n": 9, "interval": None}
              for i, ok in enumerate((None, True, None, True, False, None, None))]  # fmt: skip
     verdict = {"verdict": "fail", "reasons": [], "thresholds": found}
     lines = shown(summary.model_copy(update={"verdict": verdict})).splitlines()[2:9]
-    assert [line.split()[1].rstrip(":") for line in lines[:6]] == ["t4", "t1", "t3", "t0", "t2", "t5"]
+    assert [line.split()[1].rstrip(":") for line in lines[:6]] == ["t4", "t0", "t2", "t5", "t6", "t1"]
     assert lines[6] == "   … 1 more thresholds in summary.json"
 
 

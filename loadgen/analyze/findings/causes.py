@@ -196,3 +196,15 @@ def acceptance_not_representative(facts: Facts, rule: Rule) -> Iterator[Finding]
                 "So neither does its gain."
             )
             yield finding(rule, text, {"acceptance_rate": found.acceptance_rate}, of_arms(facts, name))
+
+
+def greedy_only(facts: Facts, rule: Rule) -> Iterator[Finding]:
+    for name in facts.candidates:
+        found = facts.arms[name].overall
+        if found.conditions.temperature == [0.0] and (found.speculation.rounds.value or 0) > 0:
+            text = (
+                f"Every request of {name} was greedy (temperature 0): neither sampling nor the rejection of sampled "
+                "drafts was run, so speed and acceptance of sampled traffic are not shown."
+            )
+            numbers: dict[str, float | N | None] = {"requests": float(found.requests.sent)}
+            yield finding(rule, text, numbers, of_arms(facts, name))

@@ -30,6 +30,7 @@ RULES: tuple[Rule, ...] = (
     Rule("not_like_for_like", "trust", "warning", causes.not_like_for_like),
     Rule("baseline_not_reproducible", "trust", "warning", causes.baseline_not_reproducible),
     Rule("acceptance_not_representative", "trust", "info", causes.acceptance_not_representative),
+    Rule("greedy_only", "trust", "info", causes.greedy_only),
 )
 #: What comes first under each objective; cost is what throughput a machine gives
 _ORDER: Mapping[str, tuple[Topic, ...]] = {

@@ -1,0 +1,153 @@
+"""From a run to its verdict, with known truth: comparisons on the rehearsal engine in virtual time."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+from rich.console import Console
+
+from loadgen.experiment import judge_run
+from loadgen.report import render_terminal
+from loadgen.scenario import parse_threshold
+from server_adapters.rehearsal import TASK_TYPES, EngineConfig, SpeculationConfig
+
+LEVELS = (1, 2, 4, 8, 16)
+
+
+def judged(run, *texts):
+    found = judge_run(run, [parse_threshold(text) for text in texts]).verdict
+    assert found is not None
+    return found
+
+
+def at_each_level(limit: str) -> list[str]:
+    return [f"speedup{{concurrency:{level}}}: value{limit}" for level in LEVELS]
+
+
+def test_a_known_speedup_passes_below_it_and_fails_above_it_at_five_levels(five_levels) -> None:
+    """H16: an engine 1.25 times as fast, level by level."""
+    run = five_levels(1.25)
+    low, high = judged(run, *at_each_level(">=1.2")), judged(run, *at_each_level(">=1.4"))
+    assert (low.verdict, low.obstacles) == ("pass", [])
+    assert high.verdict == "fail"
+    assert [r.ok for r in high.thresholds] == [False] * 5
+    for result in low.thresholds:
+        assert result.interval is not None
+        assert result.interval[0] <= 1.25 <= result.interval[1], result.sentence
+        assert (result.n, result.n_unit) == (10, "blocks")
+
+
+def test_a_slower_candidate_fails_by_the_default_thresholds(five_levels) -> None:
+    found = judged(five_levels(0.8))
+    assert (found.verdict, found.thresholds_from) == ("fail", "defaults")
+    assert found.reasons[0].startswith("speedup{arm:candidate}: value>=1: fail: 0.7997× [0.7966×, ")
+    assert all(r.ok is False for r in found.thresholds)
+
+
+def test_equal_arms_do_not_fail_and_show_no_difference(equal_arms) -> None:
+    """A/A: nothing is worse, and a gain of at least 0 % cannot be shown either: inconclusive, by the speedup alone."""
+    judgement = judge_run(equal_arms)
+    found = judgement.verdict
+    assert found is not None
+    assert (found.verdict, found.obstacles) == ("inconclusive", [])
+    assert False not in [r.ok for r in found.thresholds]
+    (speedup,) = [r for r in found.thresholds if r.metric == "speedup"]
+    assert speedup.ok is None
+    assert speedup.interval is not None
+    assert speedup.interval[0] <= 1 <= speedup.interval[1]
+    assert "limit 1" in found.reasons[0]
+    assert {row.verdict_word for row in judgement.summary.comparison} == {"no difference shown"}
+
+
+@pytest.fixture(scope="module")
+def faster_but_stalling(simulated, stall):
+    """1.25 times as fast in everything; one in forty streams stands still for 1 s."""
+    arms = {"baseline": EngineConfig(), "candidate": EngineConfig(speed=1.25)}
+    return simulated.run(arms, [6.0], cases=60, blocks=24, max_tokens=16, spoil=stall(1.0, 40))
+
+
+def test_rare_stalls_fail_the_p99_and_nothing_else(faster_but_stalling) -> None:
+    """F10: what one request in forty meets is in the tail, and only there."""
+    found = judged(faster_but_stalling)
+    assert (found.verdict, found.obstacles) == ("fail", [])
+    ruled = {(r.metric, r.aggregate): r.ok for r in found.thresholds}
+    assert ruled == {
+        ("speedup", "value"): True, ("ttft_s", "p95"): True, ("tpot_s", "p95"): True, ("total_time_s", "p99"): False
+    }  # fmt: skip
+    (reason,) = found.reasons
+    assert reason.startswith("total_time_s{arm:candidate}: p(99)<=1.05 * baseline: fail: ")
+
+
+def test_between_equal_engines_stalls_are_in_the_p99_alone(stalling) -> None:
+    """As the default thresholds see it the mean suffers, too: 3 s in 60 requests."""
+    texts = [f"total_time_s: p({level})<=1.05 * baseline" for level in (50, 90, 95, 99)]
+    found = judged(stalling, *texts, "ttft_s: p(99)<=1.05 * baseline")
+    assert found.verdict == "fail"
+    assert [r.ok for r in found.thresholds] == [True, True, True, False, True]
+
+
+BLOCKS = "an interval needs at least 20 blocks, there are {}"
+
+
+@pytest.mark.parametrize(
+    ("blocks", "cases", "needs"),
+    [
+        (2, 24, (BLOCKS.format(2), "needs at least 100 requests, there are 48")),
+        (19, 60, (BLOCKS.format(19), BLOCKS.format(19))),
+    ],
+)
+def test_too_few_samples_are_inconclusive_and_say_why(simulated, blocks, cases, needs) -> None:
+    """F2: a candidate ten times as slow does not fail by a percentile that cannot be told."""
+    arms = {"baseline": EngineConfig(), "candidate": EngineConfig(speed=0.1)}
+    run = simulated.run(arms, [4], cases=cases, blocks=blocks, max_tokens=8)
+    found = judged(run, "ttft_s: p(95)<=1.05 * baseline", "total_time_s: p(99)<=1.05 * baseline")
+    assert (found.verdict, found.obstacles) == ("inconclusive", [])
+    for result, needed in zip(found.thresholds, needs, strict=True):
+        assert (result.ok, result.interval) == (None, None)
+        assert f"not enough data: {needed}" in result.sentence
+    assert found.reasons == [result.sentence for result in found.thresholds]
+
+
+def test_a_comparison_holds_what_practitioners_ask_for(simulated) -> None:
+    """H19: content and length variety, acceptance, end-to-end speedup, P50, P95 and P99, each with n and interval;
+    H16: by load and by task, paired by case."""
+    arms = {"baseline": EngineConfig(), "candidate": EngineConfig(speculation=SpeculationConfig())}
+    run = simulated.run(arms, [4], cases=24, blocks=20, max_tokens=24)
+    rows = [{**row, "input_len": 100 if row["seq"] % 2 else 700} for row in run.requests.to_pylist()]
+    run = replace(run, requests=pa.Table.from_pylist(rows, schema=run.requests.schema))
+    found = judge_run(run).summary.comparison
+    whole = found[0]
+    assert {r.task_type for r in found} == {None, *TASK_TYPES}
+    assert {r.input_segment for r in found} == {None, "0-127", "512-2047"}
+    assert (whole.paired, whole.blocks, whole.requests) == (True, 20, 480)
+    for interval in (whole.acceptance_rate, whole.speedup.value, whole.speedup.total_time, whole.e_decode, whole.c):
+        assert interval.low < interval.value < interval.high
+    assert whole.rollback_rate.exact
+    for name in ("ttft_s", "total_time_s"):
+        for aggregate in ("p50", "p95", "p99"):
+            metric = whole.metric(name, aggregate)
+            assert metric.baseline.n == metric.candidate.n == 480
+            assert metric.ratio.low <= metric.ratio.value <= metric.ratio.high
+
+
+def test_three_arms_at_four_levels_fit_a_terminal_page(simulated) -> None:
+    """With the verdict first, every threshold and every load of both candidates."""
+    arms = {
+        "baseline": EngineConfig(),
+        "ngram": EngineConfig(speculation=SpeculationConfig(method="ngram")),
+        "draft_model": EngineConfig(speculation=SpeculationConfig()),
+    }
+    found = judge_run(simulated.run(arms, [1, 4, 16, 64], cases=64, blocks=5, max_tokens=12))
+    assert found.verdict is not None
+    console = Console(file=io.StringIO(), width=120, highlight=False)
+    render_terminal(found.summary, console)
+    text = console.file.getvalue()
+    lines = text.splitlines()
+    assert len(lines) <= 50
+    assert lines[1] == f"VERDICT: {found.verdict.verdict.upper()}"
+    assert all(text.count(f"{result.name}: ") == 1 for result in found.verdict.thresholds)
+    loads = [tuple(line.split()[:2]) for line in lines if line.startswith(" c")]
+    assert loads == [(f"c{level}", arm) for arm in ("ngram", "draft_model") for level in (1, 4, 16, 64)]

@@ -1,0 +1,27 @@
+"""Every mistake of other tools that the comparison answers for has a test that names it in its docstring."""
+
+import ast
+import re
+from pathlib import Path
+
+TESTS = Path(__file__).parent
+#: Numbers of the catalogue: C metrics of speculation, F statistics and reports (it has no F6 and F15), H comparisons
+ROWS = {"C17", "C18", *(f"F{n}" for n in range(1, 20) if n not in (6, 15)), *(f"H{n}" for n in range(9, 21))}
+
+
+def named() -> dict[str, set[str]]:
+    """Row -> the tests whose docstrings name it."""
+    found: dict[str, set[str]] = {}
+    for file in TESTS.rglob("test_*.py"):
+        if file == Path(__file__):
+            continue
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
+                for row in re.findall(r"\b[A-Z]\d{1,2}\b", ast.get_docstring(node) or ""):
+                    found.setdefault(row, set()).add(f"{file.relative_to(TESTS)}::{node.name}")
+    return found
+
+
+def test_every_row_of_the_comparison_is_named_by_a_test() -> None:
+    found = named()
+    assert sorted(ROWS - found.keys()) == []
