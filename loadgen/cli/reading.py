@@ -30,6 +30,7 @@ from loadgen.experiment import (
     judge_run,
     last_pass,
 )
+from loadgen.export import write_openmetrics
 from loadgen.record import list_runs, open_run, record_schema, write_export
 from loadgen.report import (
     render_html,
@@ -128,19 +129,24 @@ def compare(
 @app.command()
 def export(
     run_dir: RunDir,
-    to: Annotated[Literal["jsonl", "csv", "parquet"], typer.Option("--to", help="file format")],
+    to: Annotated[Literal["jsonl", "csv", "parquet", "openmetrics"], typer.Option("--to", help="file format")],
     file: Annotated[Path | None, typer.Option("--file", help="default: RUN/export.FORMAT; - is stdout")] = None,
     out_dir: Out = RUNS,
     json: Json = False,
 ) -> None:
-    """One row per request, the columns of docs/records.md."""
+    """One row per request, the columns of docs/records.md; openmetrics: metrics to backfill Prometheus with."""
     path = run_path(run_dir, out_dir)
     target = file or path / f"export.{to}"
-    rows = write_export(open_run(path), to, target)
+    if to == "openmetrics":
+        recorded = open_run(path)
+        judged = judge_run(recorded)
+        n, what = write_openmetrics(recorded, judged.summary, judged.verdict, target), "samples"
+    else:
+        n, what = write_export(open_run(path), to, target), "rows"
     if json:
-        print_json({"rows": rows, "path": str(target)})
+        print_json({what: n, "path": str(target)})
     elif str(target) != "-":
-        line(f"{rows} rows to {target}")
+        line(f"{n} {what} to {target}")
 
 
 @app.command()

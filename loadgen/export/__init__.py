@@ -3,6 +3,7 @@
 from loadgen.export.buckets import LATENCY_EDGES_S, latency_edges
 from loadgen.export.families import FAMILIES, Family
 from loadgen.export.live import RunMetrics, task_types
+from loadgen.export.openmetrics import openmetrics_lines, write_openmetrics
 from loadgen.export.server import Exporter
 from loadgen.export.store import Metrics
 from loadgen.export.textfile import write_textfile
@@ -15,6 +16,8 @@ __all__ = [
     "Metrics",
     "RunMetrics",
     "latency_edges",
+    "openmetrics_lines",
     "task_types",
+    "write_openmetrics",
     "write_textfile",
 ]
