@@ -6,6 +6,7 @@ from loadgen.export.live import RunMetrics, task_types
 from loadgen.export.openmetrics import openmetrics_lines, write_openmetrics
 from loadgen.export.server import Exporter
 from loadgen.export.store import Metrics
+from loadgen.export.table import metrics_table
 from loadgen.export.textfile import write_textfile
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "Metrics",
     "RunMetrics",
     "latency_edges",
+    "metrics_table",
     "openmetrics_lines",
     "task_types",
     "write_openmetrics",

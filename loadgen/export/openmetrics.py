@@ -7,7 +7,7 @@ time, as a scraper would that missed nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from math import ceil, floor
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from prometheus_client.core import Metric
 
 from loadgen.analyze import Summary
 from loadgen.clock import Anchor
-from loadgen.drive import UNKNOWN_TOKENS, Accounting
+from loadgen.drive import UNKNOWN_TOKENS, Accounting, LoopHealth
 from loadgen.errors import StorageError
 from loadgen.export.live import RunMetrics
 from loadgen.export.store import Metrics
@@ -38,10 +38,10 @@ _BATCH_ROWS = 500
 
 @dataclass(frozen=True, slots=True)
 class _Event:
-    """Something that happened: a request's end, a look at a page, a segment's begin or end."""
+    """Something that happened: a request's end, a look at a page, a second of a worker, a segment's begin or end."""
 
     at_ns: int
-    what: Ended | Scrape | PhaseRecord
+    what: Ended | Scrape | LoopHealth | PhaseRecord
     ends: bool = False
 
 
@@ -139,6 +139,9 @@ class _Replay:
             self._tally.add(what, _wall_s(event.at_ns, self._zero))
         elif isinstance(what, Scrape):
             self.metrics.scraped(what)
+        elif isinstance(what, LoopHealth):
+            self._tally.health(what)
+            self.look()  # another worker's would take its place
         elif not event.ends:
             self.metrics.began(self._segments[what.segment], what.started_ns)
         else:
@@ -155,6 +158,8 @@ def _events(run: RunData) -> Iterator[_Event]:
         yield _Event(phase.started_ns, phase)
         if phase.ended_ns is not None:
             yield _Event(phase.ended_ns, phase, ends=True)
+    for row in run.health.select([field.name for field in fields(LoopHealth)]).to_pylist():
+        yield _Event(row["at_ns"], LoopHealth(**row))
     for scrape in run.scrapes:
         yield _Event(scrape.answered_ns, scrape)
     for batch in run.requests.select(_COLUMNS).to_batches(max_chunksize=_BATCH_ROWS):
