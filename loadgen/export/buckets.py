@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from loadgen.scenario import Scenario
 
-#: (1, 1.5, 2, 3, 5, 7) in each decade from 1 ms to 100 s, and up to the ten minutes that a long answer takes. One set
-#: for every latency of every arm, so that quantiles of two of them differ by the samples alone.
+#: Seven in each decade from 1 ms to 100 s, each at most 1.43 times the last, and up to the ten minutes an answer takes.
+#: One set for every latency of every arm, so that quantiles of two of them differ by the samples alone.
 LATENCY_EDGES_S: tuple[float, ...] = (
-    *(round(m * 10.0**e, 9) for e in range(-3, 2) for m in (1, 1.5, 2, 3, 5, 7)),
+    *(round(m * 10.0**e, 9) for e in range(-3, 2) for m in (1, 1.4, 2, 2.7, 3.6, 5, 7)),
     *(100.0, 200.0, 300.0, 600.0),
 )
 #: k + 1 tokens come with a round at most; longer chunks are merged ones.
