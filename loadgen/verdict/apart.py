@@ -90,10 +90,10 @@ class Unpaired:
         join = _ratio if ratio else _minus
         value = join(mine.value, base.value)
         low, high = join(mine.low, base.high), join(mine.high, base.low)
-        why = None
+        why = "; ".join(dict.fromkeys(one.reason for one in (mine, base) if one.reason)) or None
         if value is None or low is None or high is None:
             low = high = None
-            why = mine.reason or base.reason or "the intervals of the two runs reach 0 or infinity"
+            why = why or "the intervals of the two runs reach 0 or infinity"
         method = f"{'ratio' if ratio else 'difference'} of two runs, an interval of each at {half:.2%}: {mine.method}"
         needs = max((e.needs_n for e in (mine, base) if e.needs_n is not None), default=None)
         n = min(mine.n, base.n)

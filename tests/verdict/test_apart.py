@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf, nan
 from typing import Any
 
@@ -94,6 +95,21 @@ def test_the_load_decides_of_what_a_speedup_is(kind: Any, asked: Any, value: flo
     assert found.value == value
     assert words in (found.reason if kind is None else found.method)
     assert {(query.metric, query.aggregate) for query, _ in other.asked} == ({asked} if asked else set())
+
+
+def test_what_each_run_says_of_its_number_is_kept() -> None:
+    """F10: also beside an interval."""
+
+    class Noted(Told):
+        def estimate(self, query: Query, level: float) -> Estimate:
+            return replace(super().estimate(query, level), reason=f"2 requests of {self.arm} left out")
+
+    one, other = Noted(1.0, 0.9, 1.1, arm="baseline"), Noted(2.0, 1.9, 2.1)
+    found = Unpaired(one, other, {"candidate": "baseline"}, lambda where: "tpot").estimate(
+        Query("ttft_s", "avg", WHERE, "ratio"), 0.95
+    )
+    assert found.low is not None
+    assert found.reason == "2 requests of candidate left out; 2 requests of baseline left out"
 
 
 def test_what_needs_one_run_says_so() -> None:
