@@ -114,13 +114,12 @@ def _cuts(estimates: Estimates, candidate: str) -> Iterator[Cut]:
 
 
 def _present(estimates: Estimates, cut: Cut, name: str, values: tuple[str, ...] | list[str]) -> list[str]:
-    """Of `values`, those that a request of the cut has in both arms."""
-    found = []
-    for value in values:
-        pair = estimates.pair(cut.candidate, {**cut.where, name: value})
-        if isinstance(pair, Pair) and len(pair.rows) and len(pair.base_rows):
-            found.append(value)
-    return found
+    """Of `values`, those that a request of the cut is known to have in both arms."""
+    pair = estimates.pair(cut.candidate, cut.where)
+    if not isinstance(pair, Pair):
+        return []
+    here = [set(side.labels[name][rows]) for side, rows in pair.sides]
+    return [value for value in values if all(value in labels for labels in here)]
 
 
 def _row(estimates: Estimates, cut: Cut, family: int) -> ComparisonRow | None:

@@ -114,11 +114,10 @@ class Estimates:
 
     def chosen(self, arm: str, where: Mapping[str, str], level: float = LEVEL) -> Chosen:
         side = self.sides[arm]
-        return Chosen(side, _rows(side, where, False), set(where) <= set(_OF_STAGES), self.slos, self.seed, level)
+        return Chosen(side, _rows(side, where), set(where) <= set(_OF_STAGES), self.slos, self.seed, level)
 
     def pair(self, arm: str, where: Mapping[str, str]) -> Pair | str:
-        """The same selection of both arms; or why there is nothing to compare. Lengths of answers are those of the
-        baseline's, so that both arms have the same cases."""
+        """The same selection of both arms; or why there is nothing to compare."""
         key = (arm, tuple(sorted(where.items())))
         if key not in self._pairs:
             self._pairs[key] = self._pair(arm, where)
@@ -130,7 +129,7 @@ class Estimates:
         if arm == self.baseline:
             return f"{arm} is the baseline itself"
         side, base = self.sides[arm], self.sides[self.baseline]
-        rows, base_rows = (self._comparable(one, _rows(one, where, True), where) for one in (side, base))
+        rows, base_rows = (self._comparable(one, _rows(one, where), where) for one in (side, base))
         return Pair(side, base, rows, base_rows, set(where) <= set(_OF_STAGES))
 
     def _comparable(self, side: Side, rows: Ints, where: Mapping[str, str]) -> Ints:
@@ -197,9 +196,8 @@ class Estimates:
         return beside.difference_of_intervals(*self._apart(pair, query, level), level)
 
 
-def _rows(side: Side, where: Mapping[str, str], beside: bool) -> Ints:
-    """`beside`: answers are as long as the baseline's are."""
+def _rows(side: Side, where: Mapping[str, str]) -> Ints:
     found = side.block >= 0
     for name, value in where.items():
-        found = found & side.mask("baseline_output_segment" if beside and name == "output_segment" else name, value)
+        found = found & side.mask(name, value)
     return np.flatnonzero(found)

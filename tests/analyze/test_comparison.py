@@ -58,6 +58,19 @@ def test_length_segments_make_rows_where_there_are_several(two) -> None:
     assert parts == [("0-127", 20), ("128-511", 20)]
 
 
+def test_all_numbers_of_a_segments_row_are_of_the_same_cases(two) -> None:
+    """Equal answers in both arms, but for the candidate's first ten, which are longer than the segment."""
+    run = two(1.0, tasks=("code", "code"))
+    for row in run.rows:
+        long = row["seq"] % 2 == 1 or (row["arm"] == "candidate" and row["seq"] < 20)
+        row["output_len"] = 60 if long else 11
+    short, long = (r for r in run.summary().comparison if r.output_segment)
+    for row, requests, lengths in ((short, 10, (11, 11)), (long, 30, (60, (20 * 60 + 10 * 11) / 30))):
+        found = row.metric("output_len", "avg")
+        assert (row.requests, found.candidate.n, found.baseline.n) == (requests, requests, requests)
+        assert (found.candidate.value, found.baseline.value) == approx(lengths)
+
+
 def test_a_row_holds_its_numbers_with_n_interval_and_source(two) -> None:
     """C18, F10: weighting, errors and intervals beside each number."""
     row = stages(two().summary())[0]

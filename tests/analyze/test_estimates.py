@@ -298,14 +298,86 @@ def test_parts_shorter_than_two_requests_are_no_blocks(run, filled) -> None:
     assert "not enough data" in found.reason
 
 
-def test_answers_are_put_in_segments_by_the_baselines_length(two) -> None:
-    """So that both arms have the same cases."""
-    run = two(cand=lambda b: 0.005)
-    for row in [r for r in run.rows if r["arm"] == "baseline"][:10]:
-        row["output_len"] = 40
-    pair = Estimates(run.data()).pair("candidate", {"output_segment": "32-127"})
-    assert (len(pair.rows), len(pair.base_rows)) == (10, 10)
-    assert Estimates(run.data()).chosen("candidate", {"output_segment": "32-127"}).rows.size == 0
+def sampled_equal_arms(run, blocks=24, cases=12):
+    """A/A: each prompt has a mean length of its own, each answer is drawn around it; 10 ms a token in both arms."""
+    rng = np.random.default_rng(0)
+    prompts = rng.normal(4.0, 0.5, blocks * cases)
+    run.arm("baseline", speculation=False, k=0)
+    run.arm("candidate")
+    for number in range(2 * blocks):
+        block, arm = number // 2, ("baseline", "candidate")[number % 2]
+        answers = np.clip(np.exp(prompts[block * cases :][:cases] + 0.6 * rng.standard_normal(cases)), 3, 400)
+        start = at = 200.0 * number
+        streams = []
+        for length in answers.astype(int):
+            streams.append((at, [(0.05 + 0.01 * j, 1) for j in range(length)]))
+            at += streams[-1][1][-1][0]
+        run.segment(number, arm=arm, block=block, start=start, full=start, load_end=at, end=at)
+        for i, (sent, chunks) in enumerate(streams):
+            run.request(chunks, sent=sent, arm=arm, segment=number, seq=block * cases + i)
+    return run
+
+
+def test_segments_of_sampled_answers_show_no_difference_between_equal_arms(run) -> None:
+    """By the baseline's lengths, its short answers alone would be faster than the candidate's of the same cases."""
+    data = sampled_equal_arms(run).data()
+    for segment in ("0-31", "32-127"):
+        found = Estimates(data).estimate(Query("speedup_total_time", "value", (*ARM, ("output_segment", segment))))
+        assert found.low < 1 < found.high, (segment, found)
+
+
+def test_a_case_is_in_one_segment_in_both_arms(two) -> None:
+    """Of the mean of both arms' lengths: 40 and 11 tokens are 25.5, 60 and 11 are 35.5."""
+    run = two()
+    for i, row in enumerate([r for r in run.rows if r["arm"] == "baseline"]):
+        row["output_len"] = 40 if i < 10 else 60
+    estimates = Estimates(run.data())
+    for segment, blocks in (("0-31", range(10)), ("32-127", range(10, 20))):
+        where = {"output_segment": segment}
+        pair = estimates.pair("candidate", where)
+        for arm, rows in (("candidate", pair.rows), ("baseline", pair.base_rows)):
+            side = estimates.sides[arm]
+            assert sorted(side.frame.seq[rows]) == list(blocks), segment
+            assert sorted(side.frame.seq[estimates.chosen(arm, where).rows]) == list(blocks), "also by itself"
+
+
+def test_lengths_that_were_asked_for_say_the_segment_where_they_differ(two) -> None:
+    run = two()
+    for row in run.rows:
+        row["output_len_requested"] = 20 if row["seq"] % 2 else 200
+    assert Estimates(run.data()).pair("candidate", {"output_segment": "128-511"}).rows.size == 10
+    for row in run.rows:
+        row["output_len_requested"] = 200 + row["seq"]
+    assert Estimates(run.data()).pair("candidate", {"output_segment": "128-511"}).rows.size == 0
+    assert Estimates(run.data()).pair("candidate", {"output_segment": "0-31"}).rows.size == 20
+
+
+def broken(row) -> None:
+    row |= {"outcome": "http_error", "output_len": None, "input_len": None, "first_token_ns": None}
+
+
+@pytest.mark.parametrize(("kind", "segment"), [("output_segment", "0-31"), ("input_segment", "0-127")])
+def test_failed_requests_are_in_the_segments_of_their_cases(two, kind, segment) -> None:
+    """F10: equally many failures in both arms, of different cases, give equal shares; none is lost."""
+    run = two(cases=2)
+    for arm, at in (("baseline", 3), ("candidate", 17)):
+        broken(next(r for r in run.rows if r["arm"] == arm and r["seq"] == at))
+    where = (*ARM, (kind, segment))
+    for arm in ("baseline", "candidate"):
+        assert ask(run, "error_share", where=(("arm", arm), (kind, segment))).value == approx(1 / 40)
+    assert ask(run, "error_share", where=where, relative="difference").value == approx(0)
+    assert ask(run, "ttft_s", "max", where=where).value == math.inf
+
+
+@pytest.mark.parametrize(("kind", "segment"), [("output_segment", "0-31"), ("input_segment", "0-127")])
+def test_a_server_does_not_pass_a_segment_by_failing_where_nobody_knows_the_length(run, filled, kind, segment) -> None:
+    """F10: one arm alone; its two failures of 40 could be in any segment."""
+    filled(run, 0, "candidate", 0, [0.01] * 40)
+    for row in run.rows[:2]:
+        broken(row)
+    for name in (segment, "512+" if kind == "output_segment" else "8192+"):
+        found = ask(run, "error_share", where=((kind, name),))
+        assert found.value == (approx(2 / 40) if name == segment else 1.0)
 
 
 def test_selectors_and_names_that_do_not_exist_are_said(two) -> None:

@@ -90,7 +90,7 @@ class ComparisonRow(Model):
 
     `paired`: the blocks were driven in one window, so that drift of the servers meets both arms alike. The word is
     that of the speedup at a level corrected for the `family` rows beside it (Bonferroni); printed intervals are
-    95 % each. `output_segment` is that of the baseline's answer: the same cases in both arms.
+    95 % each. `output_segment` is that of the case: the same cases in both arms.
     """
 
     stage: str
