@@ -68,6 +68,61 @@ def test_decode_speedup_is_of_the_time_per_token_and_equals_e_over_c(two) -> Non
     assert speedup.value == approx(e.value / c.value)
 
 
+@pytest.fixture
+def unequal_tasks(run, filled):
+    """Two cases a block. Both arms need 10 ms a step, the baseline's steps have 1 token, the candidate's 5 in the first
+    case and 2 in the second; in every other block the baseline fails the first, as the candidate does not."""
+    run.arm("baseline", speculation=False, k=0)
+    run.arm("candidate")
+    for b in range(20):
+        for arm, steps in (("baseline", (1, 1)), ("candidate", (5, 2))):
+            number = 2 * b + (arm == "candidate")
+            filled(run, number, arm, b, [0.01], tokens=steps[0])
+            run.rows[-1] |= {"seq": 2 * b, "case_id": f"first{b}"}
+            start = next(p.started_ns for p in run.phases if p.segment == number) / 1e9 - 1000
+            chunks = [(0.1 + 0.01 * j, steps[1] if j else 1) for j in range(11)]
+            run.request(chunks, sent=start, arm=arm, segment=number, seq=2 * b + 1, case_id=f"second{b}", block=b)
+    for row in [r for r in run.rows if r["arm"] == "baseline" and r["seq"] % 4 == 0]:
+        row |= {"outcome": "http_error", "output_len": None, "first_token_ns": None, "last_token_ns": None}
+        row |= dict.fromkeys(("chunk_times_s", "chunk_tokens", "arrival_no"))
+    return run
+
+
+def test_e_and_c_are_of_the_cases_that_both_arms_have(unequal_tasks) -> None:
+    """E of a block is 3.5 where both cases are ok in both arms and 2 where the first failed; steps cost the same."""
+    found = {name: ask(unequal_tasks, name) for name in ("e_ratio", "c", "speedup_decode")}
+    assert found["e_ratio"].value == approx(math.sqrt(3.5 * 2), rel=1e-6)
+    assert found["c"].value == approx(1.0, rel=1e-6)
+    assert found["speedup_decode"].value == approx(found["e_ratio"].value, rel=1e-6)
+    assert "10 of 40 cases left out" in found["e_ratio"].reason
+
+
+def test_the_decomposition_is_of_the_same_cases(unequal_tasks) -> None:
+    """Pooled: 10 first cases of 5 tokens a step, 20 second ones of 2."""
+    (found,) = unequal_tasks.summary().decomposition
+    assert (found.e_decode.value, found.c.value) == (approx(3.0), approx(1.0))
+    assert found.speedup_decode.value == approx(3.0)
+
+
+def test_counters_of_other_requests_are_not_taken_for_the_steps_of_these(unequal_tasks) -> None:
+    """The candidate's counters hold the cases that the baseline failed."""
+    expected = ask(unequal_tasks, "e_ratio").value
+    for number in range(40):
+        arm, failed = ("baseline", "candidate")[number % 2], number % 4 == 0
+        tokens = {"baseline": 10 if failed else 20, "candidate": 70}[arm]
+        steps, requests = (10, 1) if failed else (20, 2)
+        end = next(p.ended_ns for p in unequal_tasks.phases if p.segment == number) / 1e9 - 1000
+        told = {"generation_tokens": tokens + requests, "output_events": steps, "ttft_count": requests}
+        unequal_tasks.counted(number, arm=arm, start=10.0 * number, end=end, **told)
+    found = ask(unequal_tasks, "e_ratio")
+    assert (found.value, found.source) == (approx(expected), "chunk")
+    for row in unequal_tasks.rows:
+        row["chunk_tokens"] = None if row["chunk_tokens"] is None else [None] * len(row["chunk_tokens"])
+    found = ask(unequal_tasks, "e_ratio")
+    assert (found.value, found.source) == (approx(3.5), "counters")
+    assert "steps are of all requests" in found.reason
+
+
 def test_open_loops_compare_time_per_token(two) -> None:
     run = two(executor="arrival_rate", concurrency=None, rate_per_s=1.0)
     assert ask(run, "speedup") == ask(run, "speedup_decode")
