@@ -72,7 +72,7 @@ def pair_of(candidate: Side, baseline: Side, net: Mapping[tuple[str, str], N]) -
         baseline_running=runs[1],
         candidate_running=runs[0],
         like_for_like=alike,
-        sentence=_sentence(e, c, speedup, alike, runs),
+        sentence=_sentence(e, c, speedup, baseline[1].setting.plain, alike, runs),
     )
 
 
@@ -158,14 +158,16 @@ def _alike(one: N, other: N) -> bool | None:
     return max(one.value, other.value) / min(one.value, other.value) <= ALIKE
 
 
-def _sentence(e: N, c: N, speedup: N, alike: bool | None, runs: tuple[N, N]) -> str:
+def _sentence(e: N, c: N, speedup: N, plain: bool, alike: bool | None, runs: tuple[N, N]) -> str:
+    """`plain`: the baseline's steps have one token each, so E is a number of tokens and not only a multiple."""
     if speedup.value is None:
         return f"Decoding cannot be compared: {speedup.reason}."
     pace = f"decoding is {speedup.value:.2f}× {'faster' if speedup.value >= 1 else 'as fast: slower'}"
     if e.value is None or c.value is None:
         text = f"{pace[0].upper()}{pace[1:]}; E and c are not known: {e.reason}."
     else:
-        text = f"{e.value:.2f} tokens per step, a step costs {c.value:.2f}× a plain one, so {pace}."
+        tokens = f"{e.value:.2f} tokens per step" if plain else f"{e.value:.2f}× the tokens per step"
+        text = f"{tokens}, a step costs {c.value:.2f}× {'a plain one' if plain else 'as much'}, so {pace}."
     if alike is False:
         text += f" Not like for like: {runs[0].value:.1f} requests ran at once, {runs[1].value:.1f} in the baseline."
     elif alike is None:

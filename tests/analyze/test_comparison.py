@@ -101,6 +101,12 @@ def test_a_slower_candidate_is_said_as_plainly(two) -> None:
     assert "decoding is 0.80× as fast: slower" in row.sentence
 
 
+def test_a_speedup_of_the_time_per_token_is_called_a_speed(two) -> None:
+    """ "faster, time per token 2×" would say that a token takes twice as long."""
+    row = stages(two(2.0, executor="arrival_rate", concurrency=None, rate_per_s=1.0).summary())[0]
+    assert row.sentence.startswith("candidate beside baseline: faster, speed per token 2.00×")
+
+
 def test_one_block_is_not_enough(two) -> None:
     """The usual two-arm run without design blocks claims nothing."""
     row = stages(two(blocks=1).summary())[0]

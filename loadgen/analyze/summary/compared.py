@@ -26,7 +26,8 @@ class Reconciliation(Model):
 
 
 class Decomposition(Model):
-    """E tokens per step, a step costs c× a plain one, so decoding is E/c× faster (pooled means).
+    """E tokens per step, a step costs c× a plain one, so decoding is E/c× faster (pooled means of the same cases).
+    Where the baseline speculates too, E times its tokens per step.
 
     `net_throughput_ratio`: candidate ÷ baseline net tokens/s of the stage, without an interval: it also holds
     prefill, queueing and what the load asked for.
