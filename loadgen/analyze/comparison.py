@@ -185,6 +185,7 @@ def shown(found: Estimate) -> Interval:
     return Interval(
         value=made.value, low=made.low, high=made.high, n=made.n, source=made.source, reason=made.reason,
         unit=made.unit, method=made.method, level=made.level, needs_n=made.needs_n,
+        infinite=found.infinite,
     )  # fmt: skip
 
 

@@ -122,7 +122,7 @@ def drafted(run) -> dict:
 
 
 def test_accepted_drafts_that_gain_nothing_because_a_step_costs_more(two, run) -> None:
-    (found,) = [f for f in by_id(two(cand=0.0102, **drafted(run)).summary())["acceptance_high_no_gain"]]
+    (found,) = by_id(two(cand=0.0102, **drafted(run)).summary())["acceptance_high_no_gain"]
     assert found.numbers["acceptance_rate"] == approx(10 / 12)
     assert found.numbers["c_low"] > 1
 

@@ -52,12 +52,14 @@ class Interval(N):
 
     `n` counts `unit`s ("requests", "blocks", "cases"); `method` says how the interval was made, `level` how sure it
     is. Too few units: `low` and `high` null, the reason says "not enough data" and `needs_n` how many it takes.
+    `infinite`: which of value, low and high are null because they are +∞, among failed requests or without a limit.
     """
 
     unit: str
     method: str
     level: float = 0.95
     needs_n: int | None = None
+    infinite: tuple[str, ...] = ()
 
 
 class Metric(Model):

@@ -103,6 +103,20 @@ def test_failures_are_infinite_and_stay_out_of_what_is_published() -> None:
     assert replace(found, reason=None).published().reason is not None
 
 
+def test_failures_are_named_beside_another_reason() -> None:
+    """F10: too few blocks for an interval does not hide that the value itself is among failures."""
+    values, block = run_of(4, 5, 40)
+    failed = np.where(np.arange(200) % 10 == 0, np.inf, values)
+    for found in (
+        quantile_bootstrap(failed, block, 0.95, seed=1),
+        quantile_ratio_bootstrap(failed, block, values, block, 0.95, seed=1),
+    ):
+        assert found.value == math.inf
+        reason = found.published().reason
+        assert reason is not None
+        assert reason.startswith("value among failed requests; not enough data: an interval needs at least 20 blocks")
+
+
 def test_ratio_with_failures() -> None:
     values, block = run_of(5, 25, 40)
     failed = np.where(np.arange(1000) % 20 == 0, np.inf, values)
