@@ -136,7 +136,7 @@ def _row(estimates: Estimates, cut: Cut, family: int) -> ComparisonRow | None:
     where: Where = tuple({"arm": cut.candidate, **cut.where}.items())
     speedup = _speedup(estimates, pair, where)
     word = _word(estimates.estimate(Query("speedup", "value", where), bonferroni(LEVEL, family)))
-    paired = estimates.paired and len(pair.blocks) > 0 and cut.stage not in estimates.unpaired
+    paired = estimates.one_window and len(pair.blocks) > 0 and cut.stage not in estimates.unpaired
     row = ComparisonRow(
         stage=cut.stage, concurrency=phase.concurrency, rate_per_s=phase.rate_per_s, task_type=cut.task_type,
         input_segment=cut.input_segment, output_segment=cut.output_segment, candidate=cut.candidate, baseline=baseline,

@@ -43,7 +43,8 @@ class Query:
 class Estimates:
     """What a run can say about itself. `baseline`: None with one arm. `blocks`: design blocks that all arms finished.
 
-    `paired`: those blocks were driven in one window (interleaved, parallel or restart design)."""
+    `one_window`: the design drives a block of all arms in one window (interleaved, parallel, restart). `paired`: it does,
+    and some candidate finished a block that the baseline finished too."""
 
     def __init__(
         self,
@@ -66,9 +67,16 @@ class Estimates:
         self.seed = int(scenario.get("seed") or 0) % 2**32
         whole = np.logical_and.reduce([side.whole for side in self.sides.values()]) if self.sides else np.zeros(0)
         self.blocks: int = int(whole.sum()) if self.baseline is not None else 0
-        self.paired: bool = self.blocks > 0 and self.design not in ("sequential", "apart")
+        self.one_window: bool = self.design not in ("sequential", "apart")
+        self.paired: bool = self.one_window and self._any_common_block()
         self._cache: dict[tuple[Query, float], Estimate] = {}
         self._pairs: dict[tuple[str, Where], Pair | str] = {}
+
+    def _any_common_block(self) -> bool:
+        if self.baseline is None:
+            return False
+        base = self.sides[self.baseline].whole
+        return any(bool((side.whole & base).any()) for name, side in self.sides.items() if name != self.baseline)
 
     def tasks(self) -> tuple[str, ...]:
         """Task types that were measured, in order of their names."""

@@ -145,6 +145,16 @@ def test_every_candidate_is_beside_the_baseline(run, filled) -> None:
     assert found[0].speedup.value.value > 1 > found[1].speedup.value.value
 
 
+def test_an_arm_that_finished_nothing_unpairs_no_other(two) -> None:
+    run = two(blocks=3)
+    run.arm("third")
+    for b in range(3):
+        run.segment(100 + b, arm="third", block=b, start=500.0 + b, full=500.0 + b, load_end=None, end=None)
+    found = {r.candidate: (r.paired, r.blocks) for r in stages(run.summary())}
+    assert found == {"candidate": (True, 3), "third": (False, 0)}
+    assert Estimates(run.data()).paired
+
+
 def test_stages_that_end_by_time_are_shown_but_not_paired(run, filled) -> None:
     run.arm("baseline")
     run.arm("candidate")
