@@ -43,8 +43,8 @@ class Query:
 class Estimates:
     """What a run can say about itself. `baseline`: None with one arm. `blocks`: design blocks that all arms finished.
 
-    `one_window`: the design drives a block of all arms in one window (interleaved, parallel, restart). `paired`: it does,
-    and some candidate finished a block that the baseline finished too."""
+    `one_window`: the design drives a block of all arms in one window (interleaved, parallel, restart). `paired`: it
+    does, and some candidate finished a block that the baseline finished too."""
 
     def __init__(
         self,

@@ -117,6 +117,15 @@ def test_failures_are_named_beside_another_reason() -> None:
         assert reason.startswith("value among failed requests; not enough data: an interval needs at least 20 blocks")
 
 
+def test_no_interval_beside_a_ratio_that_does_not_exist() -> None:
+    """F10: where the baseline failed there is nothing to be a multiple of, and no [0, 0] either."""
+    values, block = run_of(5, 25, 40)
+    for baseline, why in ((np.full(1000, np.inf), "among its failed requests"), (np.zeros(1000), "is 0")):
+        found = quantile_ratio_bootstrap(values, block, baseline, block, 0.95, seed=1)
+        assert (found.value, found.low, found.high) == (None, None, None)
+        assert why in str(found.reason)
+
+
 def test_ratio_with_failures() -> None:
     values, block = run_of(5, 25, 40)
     failed = np.where(np.arange(1000) % 20 == 0, np.inf, values)
