@@ -71,6 +71,12 @@ class Side:
         return found
 
     @cached_property
+    def swapped(self) -> Bools:
+        """(blocks,) driven after the arms of a parallel run exchanged their nodes."""
+        after = {block_key(w) for w in self.data.windows if w.phase.swapped}
+        return np.array([key in after for key in self.keys], dtype=np.bool_)
+
+    @cached_property
     def counters(self) -> list[Counters | None]:
         """By block; None where it has no window."""
         found: list[Counters | None] = []

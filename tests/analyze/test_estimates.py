@@ -140,6 +140,35 @@ def test_a_part_of_a_mix_has_no_throughput_of_its_own(two) -> None:
     assert ask(run, "speedup").value != found.value
 
 
+def exchanged(run, middle):
+    """As if the arms had exchanged their nodes after `middle` of the blocks."""
+    for i, phase in enumerate(run.phases):
+        run.phases[i] = replace(phase, swapped=phase.block >= middle)
+    data = run.data()
+    data.manifest.design = "parallel"
+    return Estimates(data).estimate(Query("speedup_decode", "value", ARM))
+
+
+def test_a_swap_takes_the_node_effect_out_of_the_interval_too(two) -> None:
+    """One node is 10 % slower: in a couple of a block of each half nothing of it is left."""
+
+    def slow(b, of):
+        return 1.1 if (b < 10) == (of == "candidate") else 1.0
+
+    run = two(cand=lambda b: 0.01 / pace(b) * slow(b, "candidate"), base=lambda b: 0.01 * slow(b, "baseline"))
+    found = exchanged(run, 10)
+    couples = [math.sqrt(pace(b) * pace(b + 10)) for b in range(10)]
+    assert (found.value, found.low, found.high) == approx(tuple(t_interval(couples)), rel=1e-5)
+    assert (found.n, found.unit, found.reason) == (20, "blocks", None)
+    assert "each of a block before and one after the exchange" in found.method
+
+
+def test_blocks_without_one_in_the_other_half_are_counted(two) -> None:
+    """Else the nodes would not weigh the same."""
+    found = exchanged(two(), 12)
+    assert (found.n, found.reason) == (16, "4 blocks left out: without a block in the other half")
+
+
 def test_too_few_blocks_give_a_value_and_say_so(two) -> None:
     found = ask(two(blocks=1), "speedup")
     assert found.value == approx(0.2 / 0.15, rel=1e-6)
