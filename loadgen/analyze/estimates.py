@@ -45,7 +45,8 @@ class Query:
 class Estimates:
     """What a run can say about itself. `baseline`: None with one arm. `blocks`: design blocks that all arms finished.
 
-    `paired`: those blocks were driven in one window (interleaved, parallel or restart design)."""
+    `one_window`: the design drives a block of all arms in one window (interleaved, parallel, restart). `paired`: it
+    does, and some candidate finished a block that the baseline finished too."""
 
     def __init__(
         self,
@@ -68,9 +69,16 @@ class Estimates:
         self.seed = int(scenario.get("seed") or 0) % 2**32
         whole = np.logical_and.reduce([side.whole for side in self.sides.values()]) if self.sides else np.zeros(0)
         self.blocks: int = int(whole.sum()) if self.baseline is not None else 0
-        self.paired: bool = self.blocks > 0 and self.design not in ("sequential", "apart")
+        self.one_window: bool = self.design not in ("sequential", "apart")
+        self.paired: bool = self.one_window and self._any_common_block()
         self._cache: dict[tuple[Query, float], Estimate] = {}
         self._pairs: dict[tuple[str, Where], Pair | str] = {}
+
+    def _any_common_block(self) -> bool:
+        if self.baseline is None:
+            return False
+        base = self.sides[self.baseline].whole
+        return any(bool((side.whole & base).any()) for name, side in self.sides.items() if name != self.baseline)
 
     def tasks(self) -> tuple[str, ...]:
         """Task types that were measured, in order of their names."""
@@ -116,11 +124,10 @@ class Estimates:
 
     def chosen(self, arm: str, where: Mapping[str, str], level: float = LEVEL) -> Chosen:
         side = self.sides[arm]
-        return Chosen(side, _rows(side, where, False), set(where) <= set(_OF_STAGES), self.slos, self.seed, level)
+        return Chosen(side, _rows(side, where), set(where) <= set(_OF_STAGES), self.slos, self.seed, level)
 
     def pair(self, arm: str, where: Mapping[str, str]) -> Pair | str:
-        """The same selection of both arms; or why there is nothing to compare. Lengths of answers are those of the
-        baseline's, so that both arms have the same cases."""
+        """The same selection of both arms; or why there is nothing to compare."""
         key = (arm, tuple(sorted(where.items())))
         if key not in self._pairs:
             self._pairs[key] = self._pair(arm, where)
@@ -132,7 +139,7 @@ class Estimates:
         if arm == self.baseline:
             return f"{arm} is the baseline itself"
         side, base = self.sides[arm], self.sides[self.baseline]
-        rows, base_rows = (self._comparable(one, _rows(one, where, True), where) for one in (side, base))
+        rows, base_rows = (self._comparable(one, _rows(one, where), where) for one in (side, base))
         return Pair(side, base, rows, base_rows, set(where) <= set(_OF_STAGES))
 
     def _comparable(self, side: Side, rows: Ints, where: Mapping[str, str]) -> Ints:
@@ -234,9 +241,8 @@ class Estimates:
         return beside.difference_of_intervals(*self._apart(pair, query, level), level)
 
 
-def _rows(side: Side, where: Mapping[str, str], beside: bool) -> Ints:
-    """`beside`: answers are as long as the baseline's are."""
+def _rows(side: Side, where: Mapping[str, str]) -> Ints:
     found = side.block >= 0
     for name, value in where.items():
-        found = found & side.mask("baseline_output_segment" if beside and name == "output_segment" else name, value)
+        found = found & side.mask(name, value)
     return np.flatnonzero(found)

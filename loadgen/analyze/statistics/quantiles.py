@@ -95,6 +95,8 @@ def quantile_ratio_bootstrap(
         if (short := _short_of_value(sample.n, share)) is not None:
             return replace(found, reason=short, n=sample.n, unit="requests", needs_n=_smallest(share))
     found = _with_ratio(found, c.quantile(share), b.quantile(share))
+    if found.value is None:
+        return found
     if (lacking := _lacking(found, blocks, min(c.n, b.n), q)) is not None:
         return lacking
     low, high = _ratio_interval(c, b, share, paired=paired, resamples=resamples, level=level, seed=seed)
