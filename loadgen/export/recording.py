@@ -83,13 +83,11 @@ def _run(windows: Windows, limits: Limits) -> list[Rule]:
 
 
 def _budgets(windows: Windows, limits: Limits) -> list[Rule]:
+    canary = {"scope": "canary"}
     spans = list(dict.fromkeys(span for burn in windows.burns for span in (burn.short, burn.long)))
     return [
-        *(
-            record(f"specload:ttft_over_limit:ratio_rate{s}", families.ttft_over(s, limits), scope="canary")
-            for s in spans
-        ),
-        *(record(f"specload:errors:ratio_rate{s}", families.errors(s, limits), scope="canary") for s in spans),
+        *(record(f"specload:ttft_over_limit:ratio_rate{w}", families.ttft_over(w, limits), **canary) for w in spans),
+        *(record(f"specload:errors:ratio_rate{w}", families.errors(w, limits), **canary) for w in spans),
     ]
 
 

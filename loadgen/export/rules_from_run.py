@@ -1,5 +1,7 @@
-"""Alert rules whose limits are what a passing run measured, for each arm and task type by itself: a fixed limit on mixed
-traffic moves with the mix. They read our own client's metrics: servers do not tell task types."""
+"""Alert rules whose limits are what a passing run measured, for each arm and task type by itself.
+
+A fixed limit on mixed traffic moves with the mix. They read our own client's metrics: servers do not tell task types.
+"""
 
 from __future__ import annotations
 
