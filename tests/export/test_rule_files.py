@@ -1,0 +1,74 @@
+"""The committed files are what the generator writes, are taken by Prometheus and Alertmanager, and have runbooks."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from loadgen.export import RULE_FILES, rule_file
+
+ROOT = Path(__file__).resolve().parents[2]
+PROMETHEUS = ROOT / "grafana" / "prometheus"
+RUNBOOKS = ROOT / "docs" / "runbooks"
+
+
+def alerts() -> list[dict[str, Any]]:
+    groups = [group for name in RULE_FILES for group in yaml.safe_load((PROMETHEUS / name).read_text())["groups"]]
+    return [rule for group in groups for rule in group["rules"] if "alert" in rule]
+
+
+def checked(program: str, *arguments: str) -> None:
+    found = shutil.which(program)
+    assert found, f"{program} is not installed: sh scripts/setup_prometheus.sh"
+    done = subprocess.run([found, *arguments], cwd=PROMETHEUS, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("name", RULE_FILES)
+def test_committed_rules_are_the_generated_ones(name: str) -> None:
+    assert (PROMETHEUS / name).read_text(encoding="utf-8") == rule_file(name), "run: python scripts/make_rules.py"
+
+
+def test_prometheus_and_alertmanager_take_the_files() -> None:
+    checked("promtool", "check", "rules", "--lint=all", "--lint-fatal", *RULE_FILES)
+    checked("promtool", "check", "config", "--lint=all", "--lint-fatal", "prometheus.yml")
+    checked("amtool", "check-config", "alertmanager.yml")
+
+
+def test_every_alert_has_its_runbook_and_links_to_it() -> None:
+    own = {"SpecloadTTFTHigh"}  # of `specload alerts`
+    assert {file.stem for file in RUNBOOKS.glob("*.md")} == {rule["alert"] for rule in alerts()} | own
+    for rule in alerts():
+        assert rule["annotations"]["runbook_url"] == f"docs/runbooks/{rule['alert']}.md"
+        assert (ROOT / rule["annotations"]["runbook_url"]).is_file()
+
+
+@pytest.mark.parametrize("file", sorted(RUNBOOKS.glob("*.md")), ids=lambda file: file.stem)
+def test_runbooks_have_their_parts(file: Path) -> None:
+    text = file.read_text(encoding="utf-8")
+    assert text.startswith(f"# {file.stem}\n")
+    assert re.findall(r"^## (.+)$", text, re.MULTILINE) == ["Meaning", "Impact", "Diagnosis", "Mitigation"]
+    for link in re.findall(r"\]\((\w+\.md)\)", text):
+        assert (RUNBOOKS / link).is_file()
+
+
+def test_alerts_keep_the_conventions() -> None:
+    for rule in alerts():
+        assert re.fullmatch(r"Specload[A-Z]\w+", rule["alert"])
+        assert rule["labels"]["severity"] in {"critical", "warning", "info"}
+        assert rule["annotations"].keys() == {"summary", "description", "runbook_url"}
+        assert "{{" not in rule["annotations"]["summary"]
+
+
+def test_rates_take_counters_and_no_ratio_is_averaged() -> None:
+    """G8, D2, and sums before division."""
+    for name in RULE_FILES:
+        text = (PROMETHEUS / name).read_text()
+        for metric in re.findall(r"\brate\(([a-z][\w:]*)", text):
+            assert re.search(r"_(total|sum|count|bucket)$", metric), metric
+        assert "_created" not in text
+        assert not re.search(r"avg\w* ?(by|without)[^(]*\([^)]*\) ?\(\w*specload:\w+:ratio", text)
