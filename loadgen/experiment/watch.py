@@ -45,15 +45,17 @@ async def watch(
     """
     watcher = _Watcher(window_s + interval_s, metrics)
     scraper = Scraper(arms, interval_s, max(1.0, interval_s), watcher.seen)
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, signal.raise_signal, signal.SIGINT)
-    await scraper.start()
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, signal.raise_signal, signal.SIGINT)
     try:
+        await scraper.start()
         for arm in arms:
             watcher.begin(arm, (await scraper.edge(arm.name, 0, "start"))[0])
         while True:
             await asyncio.sleep(interval_s)
             show([watcher.reading(arm.name) for arm in arms])
     finally:
+        loop.remove_signal_handler(signal.SIGTERM)
         await scraper.stop()
 
 
