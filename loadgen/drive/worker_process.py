@@ -173,9 +173,15 @@ class Failed:
     reason: str
 
 
+#: The thread that writes records must give the loop its turn back soon: at 5 ms, Python's own interval, every read of
+#: a socket could wait so long for it
+SWITCH_S = 0.0005
+
+
 def serve(pipe: Connection, budget: Budget | None) -> None:
     """Entry of the process."""
     ignore_signals()
+    sys.setswitchinterval(SWITCH_S)
     redact: Redact = str
     try:
         setup: WorkerSetup = pipe.recv()

@@ -27,9 +27,6 @@ _HEAD = (
 )  # fmt: skip
 
 
-#: Those that the reasons do not tell come before those they do, after what failed.
-
-
 def verdict_lines(summary: Summary, console: Console) -> None:
     """The first thing of a page; also says why there is none."""
     verdict = summary.verdict
@@ -45,7 +42,7 @@ def verdict_lines(summary: Summary, console: Console) -> None:
 
 
 def _weight(threshold: Mapping[str, Any]) -> int:
-    """What failed first, what passed last."""
+    """What failed first, what passed last; those that the reasons tell are not told twice."""
     return {False: 0, None: 1, True: 2}[threshold.get("ok")]
 
 

@@ -169,9 +169,11 @@ def _word(results: Sequence[Result], in_the_way: Sequence[Obstacle]) -> Word:
 
 
 def _reasons(word: Word, results: Sequence[Result], in_the_way: Sequence[Obstacle]) -> list[str]:
-    """What decided, first; of a pass, that every threshold was met."""
+    """What decided, first; of a pass, that every threshold was met. Of what is undecided, first what has an interval:
+    the others have too little data."""
     failed = [r.sentence for r in results if r.ok is False]
-    open_ = [r.sentence for r in results if r.ok is None]
+    undecided = sorted((r for r in results if r.ok is None), key=lambda r: r.interval is None)
+    open_ = [r.sentence for r in undecided]
     if word == "pass":
         n = len(results)
         return [f"{'the threshold is' if n == 1 else f'all {n} thresholds are'} met", *(r.sentence for r in results)]

@@ -21,7 +21,7 @@ from server_adapters.rehearsal.config import RehearsalConfig
 from server_adapters.rehearsal.serve import rehearsal_server
 
 #: How much faster than the hardware they rehearse.
-NODES = {"fast": ("off", 40.0), "slow": ("off", 8.0), "drafting": ("draft:k=4", 8.0)}
+NODES = {"fast": ("off", 40.0), "slow": ("off", 4.0), "drafting": ("draft:k=4", 4.0)}
 SPEEDUP = Query("speedup", "value", (("arm", "candidate"),))
 
 
@@ -48,7 +48,7 @@ async def nodes() -> AsyncIterator[dict[str, str]]:
 
 @pytest.fixture
 def drive(tmp_path: Path) -> Callable[..., Any]:
-    """drive(baseline's node, candidate's node, thresholds=…, **comparison) -> result; four blocks of eight requests."""
+    """drive(baseline's node, candidate's node, thresholds=…, **comparison) -> result; eight blocks of four requests."""
 
     async def run(baseline: str, candidate: str, thresholds: list[str] | None = None, **comparison: Any) -> RunResult:
         lengths = {"input_len": {"kind": "fixed", "value": 40}, "output_len": {"kind": "fixed", "value": 24}}
@@ -62,7 +62,7 @@ def drive(tmp_path: Path) -> Callable[..., Any]:
             "repeats": 2,
             "warmup": {"warmup_requests": 2},
             "scrape": {"interval_s": 0.5},
-            "comparison": {"design": "parallel", "blocks": 2, **comparison},
+            "comparison": {"design": "parallel", "blocks": 4, **comparison},
             "thresholds": thresholds or ["speedup: value>=0.05"],
         }
         file = tmp_path / "nodes.yaml"
@@ -88,7 +88,7 @@ async def test_an_aa_run_on_unequal_nodes_keeps_a_verdict_from_passing(
     assert obstacles(equal)[0].startswith("the arms ran in parallel on different hardware")
     alone = Estimates(open_run(equal.path)).estimate(SPEEDUP)
     assert alone.high is not None
-    assert alone.high < 0.8, "the nodes alone look like a loss"
+    assert alone.high < 1, "the nodes alone look like a loss"
     result = await drive(nodes["fast"], nodes["drafting"], aa_run=str(equal.path))
     assert result.verdict is not None
     (told,) = obstacles(result)
@@ -153,6 +153,6 @@ async def test_exchanged_nodes_do_not_look_like_a_speedup(nodes: dict[str, str],
     assert found.low is not None
     assert found.high is not None
     assert found.low < 1 < found.high
-    assert found.n == 4
+    assert found.n == 8
     replicas = {(row["arm"], row["replica"]) for row in run.requests.to_pylist() if row["phase"] == "measure"}
     assert replicas == {(arm, nodes[node]) for arm in ("baseline", "candidate") for node in ("fast", "slow")}

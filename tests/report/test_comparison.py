@@ -188,12 +188,12 @@ def test_unknown_sizes_of_a_verdict_are_dashes(summary: Summary) -> None:
     assert "inconclusive  ttft_s: p(99) < 1: –, limit 1.00" in text
 
 
-def test_what_failed_comes_first_and_what_is_undecided_last(summary: Summary) -> None:
+def test_what_failed_comes_first_and_what_passed_last(summary: Summary) -> None:
     found = [{"name": f"t{i}", "value": 1.0, "limit": 1, "ok": ok, "n": 9, "interval": None}
              for i, ok in enumerate((None, True, None, True, False, None, None))]  # fmt: skip
     verdict = {"verdict": "fail", "reasons": [], "thresholds": found}
     lines = shown(summary.model_copy(update={"verdict": verdict})).splitlines()[2:9]
-    assert [line.split()[1].rstrip(":") for line in lines[:6]] == ["t4", "t1", "t3", "t0", "t2", "t5"]
+    assert [line.split()[1].rstrip(":") for line in lines[:6]] == ["t4", "t0", "t2", "t5", "t6", "t1"]
     assert lines[6] == "   … 1 more thresholds in summary.json"
 
 

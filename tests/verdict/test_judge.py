@@ -208,6 +208,12 @@ def test_a_threshold_over_several_stages_is_named(verdict_of: VerdictOf, made: A
     assert not [note for note in verdict_of(told, stages=("c8",)).notes if "all stages" in note]
 
 
+def test_what_has_an_interval_is_the_first_of_what_is_undecided(verdict_of: VerdictOf, made: Any) -> None:
+    few = made(1.0, None, None, reason="not enough data")
+    found = verdict_of({"ttft_s: p(95)<1": few, "tpot_s: p(95)<1": made(1.0, 0.9, 1.1), "speedup: value>=1": few})
+    assert [reason.split("{")[0] for reason in found.reasons] == ["tpot_s", "ttft_s", "speedup"]
+
+
 @pytest.mark.parametrize(
     ("facts", "absolute", "relative", "errors", "words"),
     [

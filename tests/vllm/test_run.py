@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from loadgen.analyze import Summary, analyze
-from loadgen.experiment import RunOptions, RunResult, run_scenario
+from loadgen.analyze import Summary
+from loadgen.experiment import RunOptions, RunResult, judge_run, run_scenario
 from loadgen.observe import window
 from loadgen.plan import Plan, Segment
 from loadgen.record import COLUMNS, RunData, open_run
@@ -203,7 +203,7 @@ def test_prompt_lengths_are_what_was_asked(both: tuple[RunResult, RunData]) -> N
 def test_the_summary_is_recomputed_from_the_records(both: tuple[RunResult, RunData]) -> None:
     result, _ = both
     on_disk = Summary.model_validate_json((result.path / "summary.json").read_bytes())
-    assert on_disk == analyze(open_run(result.path)) == result.summary
+    assert on_disk == judge_run(open_run(result.path)).summary == result.summary
 
 
 def test_ngram_interval_from_counters_contains_the_exact_value(vllm_ngram: LaunchedServer, tmp_path: Path) -> None:

@@ -99,7 +99,15 @@ class Poller:
 
     def _look(self) -> None:
         """The loop says that something has come, or a gathering's time is over."""
-        self.pump()
+        try:
+            self.pump()
+        finally:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """Whatever happened, somebody looks again: the timer, or the loop."""
+        if self._epoll.closed:
+            return
         gather = (
             len(self._handlers) >= _GATHER_FROM
             and not self._sending
@@ -115,7 +123,7 @@ class Poller:
 
     def _wake(self) -> None:
         """Look at every event again."""
-        if self._timer is not None:
+        if self._timer is not None and not self._epoll.closed:
             self._timer.cancel()
             self._timer = None
             self.loop.add_reader(self._epoll.fileno(), self._look)
@@ -156,6 +164,7 @@ class Poller:
         """Those who wait get a RuntimeError."""
         if self._timer is not None:
             self._timer.cancel()
+            self._timer = None
         self.loop.remove_reader(self._epoll.fileno())
         self._epoll.close()
         self._handlers.clear()

@@ -73,7 +73,8 @@ async def pairs() -> Any:
     yield make
     for one in made:
         one.close()
-    poller.close()
+    if not poller._epoll.closed:
+        poller.close()
 
 
 async def heard(pairs: Pairs, n: int) -> None:
@@ -128,6 +129,44 @@ async def test_a_connection_being_made_ends_gathering(pairs: Any) -> None:
     await waiting
     mine.close()
     theirs.close()
+
+
+async def test_nothing_stops_the_looking(pairs: Any) -> None:
+    """A handler's fault while reads are gathered costs that look only; a poller closed from inside one stays closed."""
+    found = pairs(40)
+    found.ends[0][1].send(b"x")
+    await heard(found, 1)
+    poller, loop = found.poller, asyncio.get_running_loop()
+    told: list[dict[str, Any]] = []
+    loop.set_exception_handler(lambda _loop, context: told.append(context))
+    mine, theirs = socket.socketpair()
+
+    def fails(_events: int) -> None:
+        mine.recv(100)
+        raise RuntimeError("a fault")
+
+    poller.register(mine.fileno(), select.EPOLLIN, fails)
+    theirs.send(b"x")
+    found.ends[1][1].send(b"x")
+    await heard(found, 2)
+    loop.set_exception_handler(None)
+    assert len(told) == 1
+    poller.unregister(mine.fileno())
+    mine.close()
+    theirs.close()
+
+
+async def test_closing_while_reads_are_gathered(pairs: Any) -> None:
+    found = pairs(40)
+    found.ends[0][1].send(b"x")
+    await heard(found, 1)
+    poller = found.poller
+    assert poller._timer is not None
+    found.close()
+    found.ends.clear()
+    poller.close()
+    await asyncio.sleep(0.01)
+    assert poller._timer is None
 
 
 @pytest.fixture
