@@ -1,4 +1,4 @@
-"""Writes grafana/prometheus/{recording,canary,run}.yml from loadgen/export."""
+"""Writes grafana/prometheus/{recording,canary,run}.yml from loadgen/export/rules."""
 
 from pathlib import Path
 

@@ -6,8 +6,8 @@
 
 from __future__ import annotations
 
-from loadgen.export import families
-from loadgen.export.rule_types import Group, Limits, Rule, Windows, group, record
+from loadgen.export.rules import series
+from loadgen.export.rules.types import Group, Limits, Rule, Windows, group, record
 
 BASELINE = "baseline"
 
@@ -38,16 +38,16 @@ def _servers(windows: Windows, limits: Limits) -> list[Rule]:
     w = windows.rate
     canary = {"scope": "canary"}
     return [
-        record("specload:rounds:rate", families.rounds(w), **canary),
-        record("specload:draft_tokens:rate", families.draft_tokens(w), **canary),
-        record("specload:accepted_tokens:rate", families.accepted_tokens(w), **canary),
-        record("specload:output_tokens:rate", families.output_tokens(w), **canary),
-        record("specload:accepted_last:rate", families.accepted_last(w), **canary),
-        record("specload:positions:count", families.positions(), **canary),
+        record("specload:rounds:rate", series.rounds(w), **canary),
+        record("specload:draft_tokens:rate", series.draft_tokens(w), **canary),
+        record("specload:accepted_tokens:rate", series.accepted_tokens(w), **canary),
+        record("specload:output_tokens:rate", series.output_tokens(w), **canary),
+        record("specload:accepted_last:rate", series.accepted_last(w), **canary),
+        record("specload:positions:count", series.positions(), **canary),
         record("specload:acceptance:ratio", _of(_ACCEPTANCE, "canary"), **canary),
         record("specload:tokens_per_round:mean", _of(_EMITTED, "canary"), **canary),
         record("specload:rollback:ratio", _of(_ROLLBACK, "canary"), **canary),
-        record("specload:tpot_seconds:mean", families.tpot(w, limits), **canary),
+        record("specload:tpot_seconds:mean", series.tpot(w, limits), **canary),
         record("specload:speedup:ratio", _speedup("canary", "cluster, model_name"), **canary),
     ]
 
@@ -56,13 +56,13 @@ def _run(windows: Windows, limits: Limits) -> list[Rule]:
     w = windows.run_rate
     run = {"scope": "run"}
 
-    def counted(name: str, by: str = families.BY_RUN) -> str:
-        return f"{families.rates(name, w, by)} and on (job, instance) specload_run_info"
+    def counted(name: str, by: str = series.BY_RUN) -> str:
+        return f"{series.rates(name, w, by)} and on (job, instance) specload_run_info"
 
     per_task = "job, instance, arm, task_type"
     tpot = (
-        f"{families.rates('specload_tpot_seconds_sum', windows.rate, per_task)} "
-        f"/ ({families.rates('specload_tpot_seconds_count', windows.rate, per_task)} > {limits.requests_per_s:g})"
+        f"{series.rates('specload_tpot_seconds_sum', windows.rate, per_task)} "
+        f"/ ({series.rates('specload_tpot_seconds_count', windows.rate, per_task)} > {limits.requests_per_s:g})"
     )
     return [
         record("specload:rounds:rate", counted(f"specload_verify_rounds_total{_TELLS}"), **run),
@@ -86,8 +86,8 @@ def _budgets(windows: Windows, limits: Limits) -> list[Rule]:
     canary = {"scope": "canary"}
     spans = list(dict.fromkeys(span for burn in windows.burns for span in (burn.short, burn.long)))
     return [
-        *(record(f"specload:ttft_over_limit:ratio_rate{w}", families.ttft_over(w, limits), **canary) for w in spans),
-        *(record(f"specload:errors:ratio_rate{w}", families.errors(w, limits), **canary) for w in spans),
+        *(record(f"specload:ttft_over_limit:ratio_rate{w}", series.ttft_over(w, limits), **canary) for w in spans),
+        *(record(f"specload:errors:ratio_rate{w}", series.errors(w, limits), **canary) for w in spans),
     ]
 
 

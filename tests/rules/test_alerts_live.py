@@ -117,7 +117,7 @@ async def load(engine: httpx.AsyncClient) -> None:
 
 
 @pytest.fixture
-async def stack(tmp_path: Path) -> AsyncIterator[Stack]:
+async def stack(tmp_path: Path, program: Callable[[str], str]) -> AsyncIterator[Stack]:
     async with contextlib.AsyncExitStack() as closing:
         webhook = Webhook()
         listener = await asyncio.start_server(webhook.answer, "127.0.0.1", 0)
@@ -139,9 +139,9 @@ async def stack(tmp_path: Path) -> AsyncIterator[Stack]:
             return process
 
         here = ("--web.listen-address", f"127.0.0.1:{manager}", "--cluster.listen-address=")
-        await start("prometheus-alertmanager", "--config.file=alertmanager.yml", "--storage.path=am", *here)
+        await start(program("prometheus-alertmanager"), "--config.file=alertmanager.yml", "--storage.path=am", *here)
         await start(
-            "prometheus", "--config.file=prometheus.yml", "--storage.tsdb.path=data",
+            program("prometheus"), "--config.file=prometheus.yml", "--storage.tsdb.path=data",
             "--web.listen-address", f"127.0.0.1:{prometheus}",
         )  # fmt: skip
         rehearsal = (sys.executable, "-m", "server_adapters.rehearsal", "--port", str(engine), "--spec", "draft:k=4")

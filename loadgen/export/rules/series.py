@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from loadgen.export.rule_types import Limits
+from loadgen.export.rules.types import Limits
 
 #: What identifies a server: `arm` and `speculation` are labels of the scrape target, where it has them.
 BY_SERVER = "job, instance, arm, model_name, speculation"

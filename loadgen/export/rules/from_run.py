@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from loadgen.analyze import G, Summary
-from loadgen.export.rule_types import Group, Limits, Rule, Windows, alert, group
+from loadgen.export.rules.types import Group, Limits, Rule, Windows, alert, group
 
 #: The summary's names of sources, as the metrics call them.
 _SOURCES = {"per_request": "per_request", "counters": "server_window"}

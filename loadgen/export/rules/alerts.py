@@ -6,8 +6,8 @@ SpecloadServerScrapeFailing alone. Names and annotations follow the monitoring m
 
 from __future__ import annotations
 
-from loadgen.export.families import ALWAYS_THERE
-from loadgen.export.rule_types import Group, Limits, Rule, Scope, Severity, Windows, alert, group
+from loadgen.export.rules.series import ALWAYS_THERE
+from loadgen.export.rules.types import Group, Limits, Rule, Scope, Severity, Windows, alert, group
 
 #: Jobs of the scrape configuration (grafana/prometheus/prometheus.yml).
 SERVERS = "inference"

@@ -7,9 +7,9 @@ from typing import Any
 
 import yaml
 
-from loadgen.export.alert_rules import canary_alerts, run_alerts
-from loadgen.export.recording import recording
-from loadgen.export.rule_types import Group, Limits, Windows
+from loadgen.export.rules.alerts import canary_alerts, run_alerts
+from loadgen.export.rules.recording import recording
+from loadgen.export.rules.types import Group, Limits, Windows
 
 _FILES: Mapping[str, Callable[[Windows, Limits], list[Group]]] = {
     "recording.yml": recording,
@@ -19,7 +19,7 @@ _FILES: Mapping[str, Callable[[Windows, Limits], list[Group]]] = {
 #: The rule files of grafana/prometheus/.
 RULE_FILES = tuple(_FILES)
 
-_HEAD = "# Written by scripts/make_rules.py from loadgen/export; change it there.\n"
+_HEAD = "# Written by scripts/make_rules.py from loadgen/export/rules; change it there.\n"
 
 
 def rule_file(name: str, windows: Windows = Windows(), limits: Limits = Limits()) -> str:  # noqa: B008
