@@ -64,3 +64,22 @@ def test_rates_take_counters_and_no_ratio_is_averaged() -> None:
             assert re.search(r"_(total|sum|count|bucket)$", metric), metric
         assert "_created" not in text
         assert not re.search(r"avg\w* ?(by|without)[^(]*\([^)]*\) ?\(\w*specload:\w+:ratio", text)
+
+
+def test_the_table_of_alerts_names_them_all() -> None:
+    """docs/alerts.md: severities and scopes of every alert, and no other."""
+    table: dict[str, set[str]] = {}
+    for line in (ROOT / "docs" / "alerts.md").read_text(encoding="utf-8").splitlines():
+        row = re.match(r"\| \[(Specload\w+)\]\(runbooks/\1\.md\) \| ([a-z, ]+) \| ([a-z, ]+) \|", line)
+        if row:
+            table[row[1]] = {*row[2].split(", "), *row[3].split(", ")}
+    found: dict[str, set[str]] = {}
+    for rule in alerts():
+        found.setdefault(rule["alert"], set()).update((rule["labels"]["severity"], rule["labels"]["scope"]))
+    assert table == found
+
+
+def test_a_run_in_progress_calls_nobody(asked: Callable[..., str]) -> None:
+    route = ("config", "routes", "test", "--config.file=alertmanager.yml")
+    assert asked("amtool", *route, "alertname=SpecloadRunInProgress").strip() == "nobody"
+    assert asked("amtool", *route, "alertname=SpecloadSpecDecodeSilent").strip() == "team"
