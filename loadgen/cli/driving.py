@@ -26,6 +26,7 @@ from loadgen.cli.base import (
     print_json,
 )
 from loadgen.cli.results import finish, watched
+from loadgen.cli.serving import LOCAL, Linger, MetricsHost, MetricsPort, Textfile, served
 from loadgen.errors import ScenarioError, StorageError
 from loadgen.experiment import (
     Ceiling,
@@ -168,12 +169,18 @@ def run(
     ] = "plain",
     workers: Workers = None,
     time_budget: TimeBudget = None,
+    metrics_port: MetricsPort = None,
+    metrics_host: MetricsHost = LOCAL,
+    linger: Linger = 0.0,
+    textfile: Textfile = None,
     json: Json = False,
 ) -> None:
     """Replay a scenario against its arms, record everything, print the report."""
     loaded = load_scenario(scenario, set_, arms_of(arm))
-    options = RunOptions(out_dir, tuple(set_), shard_of(shard), workers, transport, seconds_of(time_budget))
-    finish(watched(lambda progress: run_scenario(loaded, options, progress)), json, judged=True)
+    part, budget_s = shard_of(shard), seconds_of(time_budget)
+    with served(metrics_port, metrics_host, linger, textfile) as metrics:
+        options = RunOptions(out_dir, tuple(set_), part, workers, transport, budget_s, metrics)
+        finish(watched(lambda progress: run_scenario(loaded, options, progress)), json, judged=True)
 
 
 @app.command("doctor")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any, Literal
 
 import typer
@@ -30,6 +31,7 @@ from loadgen.experiment import (
     judge_run,
     last_pass,
 )
+from loadgen.export import write_openmetrics
 from loadgen.record import list_runs, open_run, record_schema, write_export
 from loadgen.report import (
     render_html,
@@ -43,6 +45,8 @@ from loadgen.scenario import (
     scenario_schema,
 )
 from loadgen.verdict import verdict_schema
+
+ExportTo = Literal["jsonl", "csv", "parquet", "openmetrics"]
 
 
 @app.command()
@@ -128,19 +132,35 @@ def compare(
 @app.command()
 def export(
     run_dir: RunDir,
-    to: Annotated[Literal["jsonl", "csv", "parquet"], typer.Option("--to", help="file format")],
+    to: Annotated[ExportTo, typer.Option("--to", help="file format")],
     file: Annotated[Path | None, typer.Option("--file", help="default: RUN/export.FORMAT; - is stdout")] = None,
     out_dir: Out = RUNS,
     json: Json = False,
 ) -> None:
-    """One row per request, the columns of docs/records.md."""
+    """One row per request, the columns of docs/records.md; openmetrics: metrics to backfill Prometheus with."""
     path = run_path(run_dir, out_dir)
+    if str(file) == "-":
+        with TemporaryDirectory(prefix="specload-export-") as folder:
+            _exported(path, to, Path(folder) / "export")
+            sys.stdout.buffer.write((Path(folder) / "export").read_bytes())
+            sys.stdout.buffer.flush()
+        return
     target = file or path / f"export.{to}"
-    rows = write_export(open_run(path), to, target)
+    n, what = _exported(path, to, target)
     if json:
-        print_json({"rows": rows, "path": str(target)})
-    elif str(target) != "-":
-        line(f"{rows} rows to {target}")
+        print_json({what: n, "path": str(target)})
+    else:
+        line(f"{n} {what} to {target}")
+    return
+
+
+def _exported(path: Path, to: ExportTo, target: Path) -> tuple[int, str]:
+    """How many of what were written."""
+    recorded = open_run(path)
+    if to != "openmetrics":
+        return write_export(recorded, to, target), "rows"
+    judged = judge_run(recorded)
+    return write_openmetrics(recorded, judged.summary, judged.verdict, target), "samples"
 
 
 @app.command()

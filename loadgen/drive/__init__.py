@@ -22,6 +22,7 @@ from loadgen.drive.types import (
     Outcome,
     SegmentResult,
     Sink,
+    Teller,
     WorkerEnd,
 )
 from loadgen.drive.worker_process import Warmed, WorkerSetup, WorkerSink
@@ -50,6 +51,7 @@ __all__ = [
     "Sink",
     "StopReason",
     "Tally",
+    "Teller",
     "Warmed",
     "WireLimits",
     "WorkerEnd",

@@ -222,6 +222,17 @@ class WorkerEnd:
     lost: int
 
 
+class Teller(Protocol):
+    """What a worker counts for live metrics, beside its records. Called on the event loop after a request
+    has been read: must be cheap. `take`: small sums since the last call, which can be pickled."""
+
+    def attempt(self, attempt: Attempt) -> None: ...
+
+    def health(self, health: LoopHealth) -> None: ...
+
+    def take(self) -> object: ...
+
+
 class Sink(Protocol):
     """Where drive puts what happened. Called on the event loop: must not block."""
 

@@ -28,7 +28,7 @@ from loadgen.drive.recorder import RECENT, Counts, Tally
 from loadgen.drive.request import DriveArm
 from loadgen.drive.segment_run import StopReason
 from loadgen.drive.transport import make_transport
-from loadgen.drive.types import Accounting, Attempt, Deadlines, LoopHealth, Outcome, SegmentResult, Sink
+from loadgen.drive.types import Accounting, Attempt, Deadlines, LoopHealth, Outcome, SegmentResult, Sink, Teller
 from loadgen.plan import LengthModel, Plan, Segment, shard
 from loadgen.processes import ignore_signals
 
@@ -72,7 +72,8 @@ class WorkerSetup:
     """All that a worker needs, of `workers` alike; is pickled. `shard` (i, n): the run drives that share of its plan.
 
     `sinks(worker)` makes the worker's sink in its own process. `transport` makes the wire; `transports` that of
-    arms with one of their own, by name. `watched`: samples of what ends are told, too.
+    arms with one of their own, by name. `watched`: samples of what ends are told, too. `teller(worker)` makes
+    what counts for live metrics, in the worker's process.
     """
 
     arms: tuple[DriveArm, ...]
@@ -86,6 +87,7 @@ class WorkerSetup:
     transport: Callable[[Deadlines], httpx.AsyncBaseTransport] = make_transport
     transports: Mapping[str, Callable[[Deadlines], httpx.AsyncBaseTransport]] = field(default_factory=dict)
     watched: bool = False
+    teller: Callable[[int], Teller] | None = None
     worker: int = 0
     workers: int = 1
 
@@ -140,12 +142,13 @@ class Poised:
 @dataclass(frozen=True, slots=True)
 class Progress:
     """So far: of the whole run, and of the segments in progress. `sink_failed`: the sink keeps nothing any more.
-    `samples`: of what ended since the last report."""
+    `samples`: of what ended since the last report; `told`: what the teller has counted since then."""
 
     counts: Counts
     accounting: Mapping[int, Accounting]
     sink_failed: str | None
     samples: tuple[Sample, ...] = ()
+    told: object = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,15 +198,18 @@ def serve(pipe: Connection, budget: Budget | None) -> None:
 
 
 class _Learning:
-    """The sink, and what warm-up tells of prompt lengths and of the server's pace."""
+    """The sink, the teller, and what warm-up tells of prompt lengths and of the server's pace."""
 
-    def __init__(self, sink: WorkerSink) -> None:
+    def __init__(self, sink: WorkerSink, teller: Teller | None = None) -> None:
         self.sink = sink
+        self.teller = teller
         self._lengths: PromptLengths = defaultdict(list)
         self._warmed: dict[int, Warmed] = defaultdict(Warmed)
 
     def attempt(self, attempt: Attempt) -> None:
         self.sink.attempt(attempt)
+        if self.teller is not None:
+            self.teller.attempt(attempt)
         if attempt.case.phase != "warmup":
             return
         self._warmed[attempt.segment] += _pace(attempt)
@@ -213,6 +219,11 @@ class _Learning:
 
     def health(self, health: LoopHealth) -> None:
         self.sink.health(health)
+        if self.teller is not None:
+            self.teller.health(health)
+
+    def told(self) -> object:
+        return None if self.teller is None else self.teller.take()
 
     def learned(self) -> PromptLengths:
         """Since the last call."""
@@ -234,7 +245,8 @@ class _Worker:
     def __init__(self, pipe: Connection, setup: WorkerSetup, budget: Budget | None) -> None:
         self._pipe = pipe
         self._setup = setup
-        self._sink = _Learning(setup.sinks(setup.worker))
+        teller = None if setup.teller is None else setup.teller(setup.worker)
+        self._sink = _Learning(setup.sinks(setup.worker), teller)
         samples = Recent(seed=setup.worker) if setup.watched else None
         self._tally = Tally(budget, recent=-(-RECENT // setup.workers), samples=samples)
         self._rate_per_s: float | None = None
@@ -339,4 +351,5 @@ class _Worker:
     def _progress(self) -> Progress:
         driven = {n: self._drivers[self._segments[n].arm].accounting for n in self._begins}
         accounting = {n: replace(books) for n, books in driven.items() if books is not None}
-        return Progress(self._tally.counts(), accounting, self._sink.sink.failed, self._tally.take_samples())
+        samples, told = self._tally.take_samples(), self._sink.told()
+        return Progress(self._tally.counts(), accounting, self._sink.sink.failed, samples, told)

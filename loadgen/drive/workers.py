@@ -47,7 +47,7 @@ class Workers:
     at once, and what is awaited of it ends.
 
     `on_ended(requests, failed)`: so many more requests have ended. `on_samples`: of measured ones among them, where the
-    setup says `watched`. `max_requests` is exact over all workers.
+    setup says `watched`. `on_told`: what a worker's teller has counted. `max_requests` is exact over all workers.
     """
 
     def __init__(
@@ -60,8 +60,10 @@ class Workers:
         on_ended: Callable[[int, int], None] = lambda _requests, _failed: None,
         on_lost: Callable[[str], None] = lambda _reason: None,
         on_samples: Callable[[Sequence[Sample]], None] = lambda _samples: None,
+        on_told: Callable[[Any], None] = lambda _told: None,
     ) -> None:
         self._on_samples = on_samples
+        self._on_told = on_told
         self._setup = replace(setup, workers=workers)
         self._max_requests = max_requests
         self._rate_per_s = max_requests_per_second
@@ -80,6 +82,10 @@ class Workers:
     @property
     def counts(self) -> Counts:
         return sum((link.progress.counts for link in self._links), Counts())
+
+    def accounting(self, segment: int) -> Accounting:
+        """The books of a segment in progress, as told so far."""
+        return _added([told for link in self._links if (told := link.progress.accounting.get(segment)) is not None])
 
     @property
     def sink_failed(self) -> str | None:
@@ -163,6 +169,8 @@ class Workers:
             self._on_ended(ended, failed)
         if progress.samples:
             self._on_samples(progress.samples)
+        if progress.told is not None:
+            self._on_told(progress.told)
 
 
 class _Link:
@@ -291,7 +299,7 @@ def _lost_result(link: _Link, segment: Segment, start_ns: int) -> SegmentResult:
 def merge_results(parts: Sequence[SegmentResult]) -> SegmentResult:
     """The parts of one segment as one: sums, earliest start, latest of all others. `aborted`: the first reason.
     `worker`: of the first part."""
-    books = Accounting(*(sum(getattr(part.accounting, f.name) for part in parts) for f in fields(Accounting)))
+    books = _added([part.accounting for part in parts])
     return replace(
         parts[0],
         started_ns=min(part.started_ns for part in parts),
@@ -301,3 +309,7 @@ def merge_results(parts: Sequence[SegmentResult]) -> SegmentResult:
         accounting=books,
         aborted=next((part.aborted for part in parts if part.aborted), None),
     )
+
+
+def _added(parts: Sequence[Accounting]) -> Accounting:
+    return Accounting(*(sum(getattr(part, f.name) for part in parts) for f in fields(Accounting)))

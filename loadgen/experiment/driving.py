@@ -23,6 +23,7 @@ from loadgen.drive import (
 )
 from loadgen.experiment.places import with_places_exchanged
 from loadgen.experiment.preflight import Preflight, targets_of
+from loadgen.export import RunMetrics
 from loadgen.plan import LengthModel, Plan, estimate
 from loadgen.record import RunWriter
 from loadgen.scenario import Limits, Reach, Scenario
@@ -85,6 +86,7 @@ def make_workers(
     on_lost: Callable[[str], None],
     on_samples: Callable[[Sequence[Sample]], None],
     watched: bool,
+    metrics: RunMetrics | None,
 ) -> Workers:
     """The run's workers, not yet started. The caps count the requests of all arms together: they may share hardware."""
     exchanged = with_places_exchanged(scenario)
@@ -112,6 +114,7 @@ def make_workers(
         transport=TRANSPORTS[transport],
         transports={a.name: partial(_reaching, a.reach, transport) for a in ready.arms.values() if not a.reach.usual},
         watched=watched,
+        teller=None if metrics is None else metrics.tally,
     )
     return Workers(
         setup,
@@ -121,4 +124,5 @@ def make_workers(
         on_ended=on_ended,
         on_lost=on_lost,
         on_samples=on_samples,
+        on_told=(lambda _told: None) if metrics is None else metrics.told,
     )

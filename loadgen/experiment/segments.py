@@ -18,6 +18,7 @@ from loadgen.experiment.progress import Progress
 from loadgen.experiment.servers import ArmServers
 from loadgen.experiment.warmups import WarmUps
 from loadgen.experiment.watching import Watch
+from loadgen.export import RunMetrics
 from loadgen.observe import Edge, Idle, Scrape
 from loadgen.plan import LengthModel, Plan, Segment, correct_lengths
 from loadgen.record import PhaseRecord, RunWriter
@@ -32,7 +33,8 @@ WAITING_KEPT = 8
 
 @dataclass(frozen=True)
 class Prepared:
-    """All that is settled before the first request. `shard`, `transport`: see RunOptions."""
+    """All that is settled before the first request. `shard`, `transport`: see RunOptions. `metrics`: None where nobody
+    asked for live metrics."""
 
     scenario: Scenario
     plan: Plan
@@ -43,6 +45,7 @@ class Prepared:
     writer: RunWriter
     shard: tuple[int, int] | None
     transport: TransportName
+    metrics: RunMetrics | None = None
 
 
 class Segments:
@@ -52,6 +55,7 @@ class Segments:
         self._scenario, self._plan, self._limits = prepared.scenario, prepared.plan, prepared.limits
         self._writer = prepared.writer
         self._progress = progress
+        self._metrics = prepared.metrics
         self.lengths = prepared.lengths
         self.ends: list[WorkerEnd] = []
         self.warmups = WarmUps(prepared.scenario.warmup)
@@ -60,7 +64,7 @@ class Segments:
         self._workers = make_workers(
             self._writer.manifest.workers, self._scenario, self._plan, self.lengths, prepared.ready, self._limits,
             self._writer, shard=prepared.shard, transport=prepared.transport, on_ended=progress.ended,
-            on_lost=self._on_lost, on_samples=self._watch.take, watched=self._watch.any,
+            on_lost=self._on_lost, on_samples=self._watch.take, watched=self._watch.any, metrics=prepared.metrics,
         )  # fmt: skip
         self._waiting: dict[str, deque[float]] = {name: deque(maxlen=WAITING_KEPT) for name in prepared.ready.arms}
         self._interrupted = asyncio.Event()
@@ -148,6 +152,8 @@ class Segments:
             swapped=segment.swapped,
         )  # fmt: skip
         self._writer.phase(record)
+        if self._metrics is not None:
+            self._metrics.began(segment, begin_ns)
         if segment.phase == "measure":
             self._watch.began(begin_ns)
         watcher = asyncio.create_task(self._control(segment))
@@ -156,6 +162,8 @@ class Segments:
         finally:
             watcher.cancel()
             await asyncio.gather(watcher, return_exceptions=True)
+        if self._metrics is not None:
+            self._metrics.drained(segment, result.accounting, result.load_end_ns)
         if segment.phase == "warmup":
             self._warmed(segment)
         after = await self._edge(segment, "end")
@@ -176,6 +184,8 @@ class Segments:
 
     def _scraped(self, scrape: Scrape) -> None:
         self._writer.scrape(scrape)
+        if self._metrics is not None:
+            self._metrics.scraped(scrape)
         queued = self.standing.scraper.waiting(scrape.arm)
         if queued is not None:
             self._waiting[scrape.arm].append(queued)
@@ -187,6 +197,8 @@ class Segments:
             price = self._limits.price_per_million_output_tokens
             live = self._workers.counts.live(price, tuple(self._waiting[segment.arm]))
             self._progress.live(segment, live)
+            if self._metrics is not None:
+                self._metrics.accounted(segment, self._workers.accounting(segment.number))
             failed = self._writer.failed or self._workers.sink_failed
             if failed is not None:
                 self._stop(f"records cannot be written: {failed}", "policy")

@@ -24,6 +24,7 @@ from loadgen.experiment.preflight import Preflight, redactor_of
 from loadgen.experiment.progress import Progress
 from loadgen.experiment.segments import Prepared, Segments
 from loadgen.experiment.servers import ArmServers, arm_servers
+from loadgen.export import Metrics, RunMetrics, task_types
 from loadgen.plan import Fitted, build_plan
 from loadgen.record import RunWriter, open_run
 from loadgen.scenario import LoadedScenario, limits_of
@@ -42,6 +43,8 @@ class RunOptions:
     transport: TransportName = "plain"
     #: fit the scenario into so many seconds, by the pace of the servers at the preflight
     time_budget_s: float | None = None
+    #: where the run's live metrics go; None = nobody asked for them
+    metrics: Metrics | None = None
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,8 @@ async def run_scenario(loaded: LoadedScenario, options: RunOptions, progress: Pr
 
         state, reason = await _driven(prepared, (*said, *notes), progress)
     judged = _judged(prepared.writer.path, progress)
+    if prepared.metrics is not None:
+        prepared.metrics.judged(judged.summary, judged.verdict)
     return RunResult(prepared.writer.path, judged.summary, state, reason, judged.verdict)
 
 
@@ -96,8 +101,13 @@ async def _prepared(
         budget=fitted,
     )
     writer = RunWriter(options.out, manifest, ready.redact)
+    metrics = None
+    if options.metrics is not None:
+        metrics = RunMetrics(
+            options.metrics, loaded.scenario, plan.segments, task_types(loaded), manifest, manifest.anchors[0]
+        )
     prepared = Prepared(
-        loaded.scenario, plan, limits, lengths, ready, servers, writer, options.shard, options.transport
+        loaded.scenario, plan, limits, lengths, ready, servers, writer, options.shard, options.transport, metrics
     )
     return prepared, notes if fitted is None else (fitted.sentence(), *notes)
 
@@ -113,6 +123,8 @@ async def _driven(prepared: Prepared, notes: tuple[str, ...], progress: Progress
             state, reason = await segments.everything()
         finally:
             lost = _close(prepared.writer, state, reason, segments)
+            if prepared.metrics is not None:
+                prepared.metrics.over()
     return (state, reason) if lost is None else ("failed", str(lost))
 
 

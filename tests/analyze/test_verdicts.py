@@ -43,8 +43,13 @@ def test_a_known_speedup_passes_below_it_and_fails_above_it_at_five_levels(five_
 def test_a_slower_candidate_fails_by_the_default_thresholds(five_levels) -> None:
     found = judged(five_levels(0.8))
     assert (found.verdict, found.thresholds_from) == ("fail", "defaults")
-    assert found.reasons[0].startswith("speedup{arm:candidate}: value>=1: fail: 0.7997× [0.7966×, ")
-    assert all(r.ok is False for r in found.thresholds)
+    assert found.reasons[0].startswith("speedup{stage:c1,arm:candidate}: value>=1: fail: 0.80")
+    speedups = [r for r in found.thresholds if r.metric == "speedup"]
+    assert [r.ok for r in speedups] == [False] * 5
+    for result in speedups:
+        assert result.interval is not None
+        assert result.interval[0] <= 0.8 <= result.interval[1], result.sentence
+    assert True not in [r.ok for r in found.thresholds]
 
 
 def test_equal_arms_do_not_fail_and_show_no_difference(equal_arms) -> None:
@@ -54,11 +59,12 @@ def test_equal_arms_do_not_fail_and_show_no_difference(equal_arms) -> None:
     assert found is not None
     assert (found.verdict, found.obstacles) == ("inconclusive", [])
     assert False not in [r.ok for r in found.thresholds]
-    (speedup,) = [r for r in found.thresholds if r.metric == "speedup"]
-    assert speedup.ok is None
-    assert speedup.interval is not None
-    assert speedup.interval[0] <= 1 <= speedup.interval[1]
-    assert "limit 1" in found.reasons[0]
+    speedups = [r for r in found.thresholds if r.metric == "speedup"]
+    assert speedups
+    for speedup in speedups:
+        assert speedup.ok is None
+        assert speedup.interval is not None
+        assert speedup.interval[0] <= 1 <= speedup.interval[1]
     assert {row.verdict_word for row in judgement.summary.comparison} == {"no difference shown"}
 
 
@@ -148,6 +154,6 @@ def test_three_arms_at_four_levels_fit_a_terminal_page(simulated) -> None:
     lines = text.splitlines()
     assert len(lines) <= 50
     assert lines[1] == f"VERDICT: {found.verdict.verdict.upper()}"
-    assert all(text.count(f"{result.name}: ") == 1 for result in found.verdict.thresholds)
+    assert all(text.count(f"{result.name}: ") <= 1 for result in found.verdict.thresholds)
     loads = [tuple(line.split()[:2]) for line in lines if line.startswith(" c")]
     assert loads == [(f"c{level}", arm) for arm in ("ngram", "draft_model") for level in (1, 4, 16, 64)]

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import httpx
 import orjson
 import pytest
 
@@ -19,16 +20,19 @@ from loadgen.control import Sample
 from loadgen.drive import (
     Accounting,
     Asking,
+    Attempt,
     Budget,
     Deadlines,
     DriveArm,
     DriveLimits,
+    LoopHealth,
     SegmentResult,
     WorkerEnd,
     Workers,
     WorkerSetup,
 )
 from loadgen.drive.workers import merge_results
+from loadgen.export import Exporter, Metrics
 from loadgen.plan import ESTIMATE, Plan
 from loadgen.record import Manifest, RunData, RunWriter, open_run
 from loadgen.redact import Redactor
@@ -91,8 +95,8 @@ async def crew(tmp_path: Path) -> AsyncIterator[MakeCrew]:
         )
         arm = DriveArm("base", adapter_named("vllm"), (Target(url, (), "m", {}),), "m", CAPABILITIES, "chat")
         limits = DriveLimits(Deadlines(2000 * MS, None, None, None), 20_000 * MS)
-        watched = more.pop("watched", False)
-        setup = WorkerSetup((arm,), plan, ESTIMATE, limits, asking, Redactor(), sinks, watched=watched)
+        watched, teller = more.pop("watched", False), more.pop("teller", None)
+        setup = WorkerSetup((arm,), plan, ESTIMATE, limits, asking, Redactor(), sinks, watched=watched, teller=teller)
         lost: list[str] = []
         ended: list[tuple[int, int]] = []
         one = Workers(setup, workers, on_lost=lost.append, on_ended=lambda *n: ended.append(n), **more)
@@ -346,3 +350,74 @@ async def test_salts_are_new_for_every_repeat_and_every_window_of_warm_up(
     warm_1, warm_2, first_1, first_2, second_1, second_2 = (part[0] for part in parts)
     assert (first_1, second_1) == (first_2, second_2)
     assert len({warm_1, warm_2, first_1, second_1}) == 4
+
+
+@dataclass
+class Counting:
+    """A `Teller`: ended requests and seconds of health since the last look. `Counting(worker)` makes one."""
+
+    worker: int
+    ended: int = 0
+    seconds: int = 0
+
+    def attempt(self, attempt: Attempt) -> None:
+        self.ended += 1
+
+    def health(self, health: LoopHealth) -> None:
+        self.seconds += 1
+
+    def take(self) -> tuple[int, int, int]:
+        taken, self.ended, self.seconds = (self.worker, self.ended, self.seconds), 0, 0
+        return taken
+
+
+async def test_what_tellers_count_is_told_whole_before_the_segment_ends(
+    play: Any, http: Any, plan_of: MakePlan, crew: MakeCrew
+) -> None:
+    """Every ended request once, whichever worker had it, and none is still to come when `drive` returns."""
+    server = await play(http.answer(2))
+    told: list[tuple[int, int, int]] = []
+    one = await crew(
+        server.url, plan_of([{"kind": "concurrency", "concurrency": 3, "cases": 17}]), 2, teller=Counting,
+        on_told=told.append,
+    )  # fmt: skip
+    result = await one.drive()
+    assert sum(n for _, n, _ in told) == result.accounting.sent == 17
+    assert {worker for worker, n, _ in told if n} == {0, 1}
+    await one.close()
+    assert sum(seconds for _, _, seconds in told) >= 2
+    assert sum(n for _, n, _ in told) == 17
+
+
+async def test_books_of_a_segment_in_progress_are_those_of_all_workers(
+    play: Any, http: Any, plan_of: MakePlan, crew: MakeCrew
+) -> None:
+    server = await play(http.answer(2, gap_s=0.7))
+    one = await crew(server.url, plan_of([{"kind": "concurrency", "concurrency": 4, "cases": 12}]), 2)
+    driving = asyncio.create_task(one.drive())
+    await eventually(lambda: one.workers.accounting(0).sent >= 4)
+    assert 4 <= one.workers.accounting(0).sent <= 12
+    assert one.workers.accounting(7) == Accounting()
+    assert (await driving).accounting.sent == 12
+
+
+async def test_a_scrape_asks_no_worker(play: Any, http: Any, plan_of: MakePlan, crew: MakeCrew) -> None:
+    """G22: scraping cannot hurt what stamps: with every worker stopped dead, the page is answered all the same."""
+    server = await play(http.answer(2))
+    metrics = Metrics()
+    one = await crew(server.url, plan_of([{"kind": "concurrency", "concurrency": 2, "cases": 4}]), 2)
+    metrics.declare("sent_requests_total", arm="base")
+    pids = [pid for pid in one.workers.pids if pid is not None]
+    exporter = Exporter(metrics, "127.0.0.1", 0)
+    try:
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        async with httpx.AsyncClient(trust_env=False, timeout=20) as client:
+            for _ in range(20):
+                answer = await client.get(exporter.url)
+                assert 'specload_sent_requests_total{arm="base"} 0.0' in answer.text
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+        exporter.close()
+    assert (await one.drive()).accounting.sent == 4

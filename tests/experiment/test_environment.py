@@ -70,6 +70,8 @@ def scenario(folder: Path, arms: dict[str, Any], **changes: Any) -> Path:
         "workload": {"endpoint": "chat", "tasks": [{"task_type": "code", **lengths}]},
         "load": [{"kind": "concurrency", "concurrency": 2, "cases": 8}],
         "warmup": {"warmup_requests": 0},
+        "repeats": 1,
+        "comparison": {"blocks": 1},
         "scrape": {"interval_s": 0.5},
     }
     content["workload"] |= changes.pop("workload", {})

@@ -1,0 +1,147 @@
+"""Every metric: name, type, labels, unit, meaning. docs/metrics.md is made from this table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from loadgen.drive import Outcome
+
+Kind = Literal["counter", "gauge", "histogram"]
+PREFIX = "specload_"
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """`labels` in their order. A family with `run_id` is about one run, and goes a grace time after its end."""
+
+    name: str
+    kind: Kind
+    labels: tuple[str, ...]
+    unit: str
+    meaning: str
+
+    @property
+    def full_name(self) -> str:
+        return PREFIX + self.name
+
+    @property
+    def of_run(self) -> bool:
+        return "run_id" in self.labels
+
+
+_GROUP = ("arm", "task_type", "stage")
+_STREAM = (*_GROUP, "stream")
+_SPEC = ("arm", "task_type", "source")
+_STAGE = ("run_id", "arm", "stage")
+_OUTCOMES = ", ".join(Outcome)
+
+REQUESTS: tuple[Family, ...] = (
+    Family("requests_total", "counter", (*_GROUP, "outcome"), "requests", f"measured requests that ended: {_OUTCOMES}"),
+    Family(
+        "good_requests_total", "counter", _GROUP, "requests",
+        "measured requests that were ok and within every limit of the scenario's slos; only where it sets any",
+    ),
+    Family("warmup_requests_total", "counter", ("arm", "outcome"), "requests", "requests of warm-up that ended"),
+    Family(
+        "scheduled_requests_total", "counter", ("arm",), "requests", "measured requests that were due, sent or not"
+    ),
+    Family("sent_requests_total", "counter", ("arm",), "requests", "measured requests that were sent"),
+    Family(
+        "dropped_requests_total", "counter", ("arm", "reason"), "requests",
+        "measured requests never sent: max_in_flight (given up at the limit), stopped (the segment ended first)",
+    ),
+    Family("late_requests_total", "counter", ("arm",), "requests", "measured requests sent more than 10 ms after due"),
+    Family("inflight_requests", "gauge", ("arm",), "requests", "sent and not ended, warm-up too"),
+    Family("target_concurrency", "gauge", ("arm",), "requests", "plateau of the closed loop now; 0 = none now"),
+    Family("target_rate_per_second", "gauge", ("arm",), "1/s", "rate of the open loop now; 0 = none now"),
+    Family(
+        "send_lag_seconds", "histogram", ("arm",), "s",
+        "due to sent (closed loop: since the slot became free): what coordinated omission would hide",
+    ),
+    Family("ttft_seconds", "histogram", _STREAM, "s", "sent to first token, ok streams"),
+    Family(
+        "total_time_seconds", "histogram", _STREAM, "s", "sent to last token; not streamed: to end of body; ok requests"
+    ),
+    Family("tpot_seconds", "histogram", _GROUP, "s", "time per output token after the first chunk, ok streams"),
+    Family("chunk_gap_seconds", "histogram", _GROUP, "s", "time between two arrivals of an ok stream"),
+    Family("tokens_per_chunk", "histogram", _GROUP, "tokens", "tokens of a chunk of an ok stream, where it tells"),
+    Family("prompt_tokens_total", "counter", _GROUP, "tokens", "prompt tokens of measured requests, by usage"),
+    Family("output_tokens_total", "counter", _GROUP, "tokens", "output tokens of measured requests, where counted"),
+)  # fmt: skip
+
+SPECULATION: tuple[Family, ...] = (
+    Family(
+        "draft_tokens_total", "counter", _SPEC, "tokens",
+        "draft tokens. source is per_request (statistics in the answers), server_window (the servers' counters "
+        "while measured segments run; task_type is all where the plan has several) or client_chunk (from the chunks' "
+        "tokens, which tell no drafts). Never sum over source: it is the same work seen three times",
+    ),
+    Family("accepted_tokens_total", "counter", _SPEC, "tokens", "draft tokens accepted"),
+    Family(
+        "verify_rounds_total", "counter", _SPEC, "rounds",
+        "verification rounds; of client_chunk: decode steps after the first chunk",
+    ),
+    Family(
+        "rollback_rounds_total", "counter", _SPEC, "rounds",
+        "rounds that certainly had a rejected draft token: ÷ verify_rounds_total a lower bound of the rollback rate, "
+        "and exact where every request's counts determine it",
+    ),
+    Family(
+        "accepted_position_total", "counter", ("arm", "position", "source"), "rounds",
+        "rounds that accepted the draft token at this position, from 0",
+    ),
+)  # fmt: skip
+
+SERVER: tuple[Family, ...] = (
+    Family("server_scrapes_total", "counter", ("arm",), "scrapes", "looks at the arm's metrics pages"),
+    Family("server_scrape_errors_total", "counter", ("arm",), "scrapes", "looks that gave no usable page"),
+    Family("server_scrape_duration_seconds", "gauge", ("arm",), "s", "the newest look, asked to answered"),
+    Family("server_resets_total", "counter", ("arm",), "resets", "counters that went back: a restart"),
+    Family("server_running_requests", "gauge", ("arm",), "requests", "running, all pages; gone where not told"),
+    Family("server_waiting_requests", "gauge", ("arm",), "requests", "waiting, all pages; gone where not told"),
+    Family("server_kv_usage_ratio", "gauge", ("arm",), "ratio", "KV cache used, mean of engines; gone where not told"),
+    Family(
+        "server_spec_counters", "gauge", ("arm",), "0 or 1",
+        "1: the newest page has draft counters; 0: it has none, which is not the same as no draft",
+    ),
+)  # fmt: skip
+
+CLIENT: tuple[Family, ...] = (
+    Family("event_loop_lag_seconds", "gauge", ("worker",), "s", "largest lag of the worker's event loop, last second"),
+    Family("worker_cpu_ratio", "gauge", ("worker",), "ratio", "CPU of the worker process, of one core"),
+    Family("worker_resident_memory_bytes", "gauge", ("worker",), "bytes", "resident memory of the worker process"),
+    Family("run_active", "gauge", (), "0 or 1", "1 while a run drives load"),
+)
+
+RUN: tuple[Family, ...] = (
+    Family(
+        "run_info", "gauge",
+        ("run_id", "arm", "scenario", "scenario_sha", "engine", "engine_version", "k", "method"), "1",
+        "one for each arm of the run; empty labels are not known",
+    ),
+    Family(
+        "run_phase_timestamp_seconds", "gauge", ("run_id", "phase"), "Unix s",
+        "when the phase first began: warmup, measure, drain (of the newest segment), end",
+    ),
+    Family("run_stage_timestamp_seconds", "gauge", ("run_id", "stage"), "Unix s", "when the stage was first measured"),
+    Family("run_verdict", "gauge", ("run_id",), "code", "0 fail, 1 pass, -1 inconclusive; at the end"),
+    Family("run_validity", "gauge", ("run_id",), "code", "0 invalid, 1 valid, -1 doubtful; at the end"),
+    Family("threshold_value", "gauge", ("run_id", "arm", "threshold"), "of the threshold", "value judged; at the end"),
+    Family("threshold_limit", "gauge", ("run_id", "arm", "threshold"), "of the threshold", "its limit; at the end"),
+    Family(
+        "run_speedup_ratio", "gauge", (*_STAGE, "kind"), "ratio",
+        "speedup against the baseline, from the records; at the end",
+    ),
+    Family("run_speedup_low_ratio", "gauge", (*_STAGE, "kind"), "ratio", "lower end of its 95 % interval"),
+    Family("run_speedup_high_ratio", "gauge", (*_STAGE, "kind"), "ratio", "upper end of its 95 % interval"),
+    Family("run_step_cost_ratio", "gauge", _STAGE, "ratio", "c: time of a decode step, ÷ the baseline's; at the end"),
+    Family("run_tokens_per_step", "gauge", _STAGE, "tokens", "E: tokens per decode step; at the end"),
+    Family("run_acceptance_ratio", "gauge", _STAGE, "ratio", "accepted ÷ drafted tokens; at the end"),
+    Family("run_net_tokens_per_second", "gauge", _STAGE, "tokens/s", "net throughput, steady windows; at the end"),
+    Family("run_goodput_requests_per_second", "gauge", _STAGE, "1/s", "requests within every SLO; at the end"),
+)  # fmt: skip
+
+FAMILIES: dict[str, Family] = {
+    family.name: family for family in (*REQUESTS, *SPECULATION, *SERVER, *CLIENT, *RUN)
+}  # fmt: skip
