@@ -16,6 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from loadgen.errors import ScenarioError, TargetUnusable
 from loadgen.experiment import Reading, WatchMetrics, readings_line, watch
+from loadgen.export import FAMILIES
 from loadgen.observe import ScrapeArm
 
 SPECULATION = {"drafts": 10, "draft_tokens": 40, "accepted_tokens": 20}
@@ -120,7 +121,9 @@ def samples() -> Served:
         async with httpx.AsyncClient() as client:
             text = (await client.get(f"http://127.0.0.1:{port}/metrics")).text
         await asyncio.to_thread(lint, text)
-        families = text_string_to_metric_families(text)
+        families = list(text_string_to_metric_families(text))
+        known = {family.full_name: set(family.labels) for family in FAMILIES.values()}
+        assert all(set(s.labels) <= known[s.name] for family in families for s in family.samples)
         return {s.name + str(sorted(s.labels.items())): s.value for family in families for s in family.samples}
 
     return served

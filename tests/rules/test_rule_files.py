@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 import yaml
 
-from loadgen.export import RULE_FILES, rule_file
+from loadgen.export import FAMILIES, RULE_FILES, rule_file
 
 ROOT = Path(__file__).resolve().parents[2]
 PROMETHEUS = ROOT / "grafana" / "prometheus"
 RUNBOOKS = ROOT / "docs" / "runbooks"
+#: Of histograms, and of scrape targets.
+OTHER_LABELS = ("le", "job", "instance")
 
 
 def alerts() -> list[dict[str, Any]]:
@@ -83,3 +85,24 @@ def test_a_run_in_progress_calls_nobody(asked: Callable[..., str]) -> None:
     route = ("config", "routes", "test", "--config.file=alertmanager.yml")
     assert asked("amtool", *route, "alertname=SpecloadRunInProgress").strip() == "nobody"
     assert asked("amtool", *route, "alertname=SpecloadSpecDecodeSilent").strip() == "team"
+
+
+def test_rules_name_only_metrics_that_we_export() -> None:
+    """Names and labels of our own metrics are those of docs/metrics.md."""
+    known = {family.full_name: family for family in FAMILIES.values()}
+    for name in RULE_FILES:
+        for group in yaml.safe_load((PROMETHEUS / name).read_text())["groups"]:
+            for rule in group["rules"]:
+                for metric, labels in re.findall(r"\b(specload_\w+)(?:\{([^}]*)\})?", rule["expr"]):
+                    family = known[re.sub(r"_(bucket|count|sum)$", "", metric)]
+                    used = set(re.findall(r"(\w+)(?:=~|!~|!=|=)", labels or ""))
+                    assert used <= {*family.labels, *OTHER_LABELS}, (metric, used)
+
+
+def test_our_names_in_the_alerts_are_the_recorded_ones() -> None:
+    recorded, used = set(), set()
+    for name in RULE_FILES:
+        for group in yaml.safe_load((PROMETHEUS / name).read_text())["groups"]:
+            recorded |= {rule["record"] for rule in group["rules"] if "record" in rule}
+            used |= {one for rule in group["rules"] for one in re.findall(r"specload:\w+:\w+", rule["expr"])}
+    assert used <= recorded
