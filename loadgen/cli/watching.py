@@ -6,7 +6,6 @@ import asyncio
 import os
 import re
 import sys
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Literal
@@ -23,6 +22,7 @@ from loadgen.experiment import Reading, WatchMetrics, judge_run, readings_line, 
 from loadgen.export import as_prometheus_rule, as_yaml, rules_of_run
 from loadgen.observe import ScrapeArm
 from loadgen.record import open_run
+from loadgen.redact import Redactor
 from server_adapters import ADAPTERS
 
 _NAMED = re.compile(r"([A-Za-z0-9_-]{1,40})=(https?://.+)")
@@ -50,7 +50,10 @@ def watch_command(
     if json or not out.is_terminal:
         return asyncio.run(watch(arms, interval, window, _print_json if json else _print_lines, metrics))
     with Live(console=out, auto_refresh=False) as live:
-        show: Callable[[list[Reading]], None] = lambda readings: live.update(readings_table(readings), refresh=True)  # noqa: E731
+
+        def show(readings: list[Reading]) -> None:
+            live.update(readings_table(readings), refresh=True)
+
         asyncio.run(watch(arms, interval, window, show, metrics))
     return None
 
@@ -104,7 +107,7 @@ def _arms(urls: list[str], adapter: str, model: str, api_key_env: str | None) ->
         named = _NAMED.fullmatch(url)
         name, place = (named[1], named[2]) if named else (default, url)
         if not re.match("https?://", place):
-            raise ScenarioError([f"{place!r}: write it with its scheme, like http://127.0.0.1:8000"])
+            raise ScenarioError([f"{Redactor()(place)!r}: write it with its scheme, like http://127.0.0.1:8000"])
         place = place.rstrip("/").removesuffix("/v1")
         page = place if place.endswith("/metrics") else f"{place}/metrics"
         arms.append(ScrapeArm(name, adapter, model, (page,), headers))

@@ -8,14 +8,16 @@ import signal
 import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
+from io import StringIO
 from typing import Any
 
 import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from rich.console import Console
 
 from loadgen.errors import ScenarioError, TargetUnusable
-from loadgen.experiment import Reading, WatchMetrics, readings_line, watch
+from loadgen.experiment import Reading, WatchMetrics, readings_line, readings_table, watch
 from loadgen.export import FAMILIES
 from loadgen.observe import ScrapeArm
 
@@ -200,6 +202,20 @@ async def test_what_cannot_be_watched(server: Counting, watched: Watching) -> No
 async def test_a_model_that_is_not_served(server: Counting, watched: Watching) -> None:
     with pytest.raises(TargetUnusable, match="serves m, not other"):
         await watched(lambda r: True, model="other")
+
+
+def test_the_table_has_a_dash_and_the_reason_for_what_is_not_known() -> None:
+    readings = [
+        Reading("baseline", 10.0, None, None, None, 812.34, 8, 0, ("no speculation: the page has no draft counters",)),
+        Reading("candidate", 9.9, 0.7251, 3.9, 310.0, 1209.0, 8, None),
+    ]
+    console = Console(width=110, file=StringIO(), record=True)
+    console.print(readings_table(readings))
+    shown = [" ".join(line.replace("│", " ").split()) for line in console.export_text().splitlines()]
+    assert "baseline – – – 812.3 8 0" in shown
+    assert "candidate 72.5 % 3.90 310.0 1209.0 8 –" in shown
+    assert "baseline: no speculation: the page has no draft counters" in shown
+    assert "over the last 10.0 s, whoever sends the load; Ctrl-C ends" in shown
 
 
 async def test_command_line(server: Counting, cli: Callable[..., Any]) -> None:
