@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import os
 import socket
 import sys
 from asyncio.subprocess import DEVNULL, Process
@@ -27,6 +28,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PROMETHEUS = ROOT / "grafana" / "prometheus"
 LOW, ROLLBACK = "SpecloadAcceptanceRateLow", "SpecloadRollbackRateHigh"
 SILENT, RUNNING = "SpecloadSpecDecodeSilent", "SpecloadRunInProgress"
+UNDELIVERED = "SpecloadLoadNotDelivered"
 
 
 def free_port() -> int:
@@ -75,6 +77,7 @@ class Stack:
     alertmanager: httpx.AsyncClient
     webhook: Webhook
     phase: Gauge
+    folder: Path
 
     async def firing(self) -> set[str]:
         found = (await self.prometheus.get("/api/v1/alerts")).json()["data"]["alerts"]
@@ -152,11 +155,10 @@ async def stack(tmp_path: Path, program: Callable[[str], str]) -> AsyncIterator[
             await closing.enter_async_context(httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=10))
             for port in (engine, prometheus, manager)
         ]
-        yield Stack(clients[0], clients[1], clients[2], webhook, phase)
+        yield Stack(clients[0], clients[1], clients[2], webhook, phase, tmp_path)
 
 
-async def test_alerts_fire_reach_a_webhook_and_resolve(stack: Stack) -> None:
-    """From the server's own metrics alone: low acceptance, then silence, then silence during a planned run (G17)."""
+async def everything_is_ready(stack: Stack) -> None:
     for name, client, path in (
         ("engine", stack.engine, "/health"),
         ("Prometheus", stack.prometheus, "/-/ready"),
@@ -167,6 +169,12 @@ async def test_alerts_fire_reach_a_webhook_and_resolve(stack: Stack) -> None:
             return (await client.get(path)).status_code == 200
 
         await until(ready, f"{name} is ready")
+
+
+@pytest.mark.slow
+async def test_alerts_fire_reach_a_webhook_and_resolve(stack: Stack) -> None:
+    """From the server's own metrics alone: low acceptance, then silence, then silence during a planned run (G17)."""
+    await everything_is_ready(stack)
     users = [asyncio.create_task(load(stack.engine)) for _ in range(2)]
     try:
         await until(lambda: stack.recorded('specload:acceptance:ratio{scope="canary"} > 0.6'), "healthy acceptance")
@@ -207,3 +215,55 @@ async def test_alerts_fire_reach_a_webhook_and_resolve(stack: Stack) -> None:
         for user in users:
             user.cancel()
         await asyncio.gather(*users, return_exceptions=True)
+
+
+@pytest.mark.slow
+async def test_a_real_run_fires_and_resolves(stack: Stack) -> None:
+    """The metrics of `specload run`: a run in progress, requests dropped while the engine is slow, then drafts that
+    are rejected; all resolve, the run's with its end (G18, G19)."""
+    await everything_is_ready(stack)
+    port = free_port()
+    (stack.folder / "targets" / "specload.yml").write_text(yaml.safe_dump([{"targets": [f"127.0.0.1:{port}"]}]))
+    task = {
+        "task_type": "code",
+        "input_len": {"kind": "fixed", "value": 40},
+        "output_len": {"kind": "fixed", "value": 24},
+    }
+    content = {
+        "version": 1,
+        "name": "live",
+        "environment": "disposable",
+        "arms": {"candidate": {"url": str(stack.engine.base_url).rstrip("/")}},
+        "workload": {"endpoint": "completions", "tasks": [task]},
+        "load": [{"kind": "arrival_rate", "rate_per_s": 6, "duration_s": 90, "max_in_flight": 12}],
+        "warmup": {"warmup_requests": 2},
+    }
+    (stack.folder / "live.yaml").write_text(yaml.safe_dump(content))
+    run = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "loadgen", "run", "live.yaml", "--metrics-port", str(port), "--linger", "60",
+        cwd=stack.folder, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=DEVNULL, stderr=DEVNULL,
+    )  # fmt: skip
+
+    async def fires(name: str) -> bool:
+        return name in await stack.firing()
+
+    async def rests(name: str) -> bool:
+        return name not in await stack.firing()
+
+    try:
+        await until(lambda: fires(RUNNING), "the run is seen")
+        await until(lambda: stack.recorded('specload:acceptance:ratio{scope="run"} > 0.6'), "healthy acceptance")
+        assert not (await stack.firing()) & {UNDELIVERED, LOW, ROLLBACK, SILENT}
+        for fault, alert in (({"name": "cold_start", "factor": 30}, UNDELIVERED), ({"name": "draft_drift"}, LOW)):
+            await stack.engine.post("/rehearsal/faults", json=fault)
+            await until(lambda alert=alert: fires(alert), f"{alert} fires")
+            await until(lambda alert=alert: (alert, "firing") in stack.webhook.told, f"{alert} is delivered")
+            await stack.engine.post("/rehearsal/faults", json={"name": fault["name"], "clear": True})
+            await until(lambda alert=alert: rests(alert), f"{alert} resolves")
+        assert await fires(RUNNING)
+        run.terminate()
+        await until(lambda: rests(RUNNING), "the run's end is seen")
+    finally:
+        if run.returncode is None:
+            run.terminate()
+        await run.wait()
