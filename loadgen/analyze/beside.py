@@ -6,17 +6,17 @@ paired by case: only cases that have the number in both arms, and the others are
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from loadgen.analyze.columns import Bools, Floats, Ints
 from loadgen.analyze.metrics import COUNTED, all_sent, column
-from loadgen.analyze.pairs import BLOCKS, Pair, nothing_from, ratio_of_blocks, unknown, with_note
+from loadgen.analyze.pairs import BLOCKS, Pair, left_out, nothing_from, ratio_of_blocks, unknown, with_note
 from loadgen.analyze.samples_by_block import drawn
 from loadgen.analyze.sides import Side
 from loadgen.analyze.spec_counts import Steps, from_step_counters
-from loadgen.analyze.statistics import Estimate, bonferroni, mean_bootstrap, quantile_ratio_bootstrap
+from loadgen.analyze.statistics import Estimate, bonferroni, mean_bootstrap, quantile_ratio_bootstrap, share_difference
 from loadgen.analyze.values import CHUNK, CLIENT, COUNTERS, PER_REQUEST
 
 #: Share of a block at full load from which its steady window speaks for it
@@ -52,20 +52,6 @@ def _net_rate(side: Side, rows: Ints, steady: bool) -> Floats:
     flow, seconds = (side.flow.steady, side.steady_s) if steady else (side.flow.run, side.whole_s)
     uncounted = np.nan_to_num(side.sums(net, side.flow.uncounted[net].astype(np.float64))) > 0
     return np.where(uncounted, np.nan, side.sums(net, flow[net]) / seconds)
-
-
-def decode_speedup(pair: Pair, level: float) -> Estimate:
-    """Mean time per output token, pooled in each block, baseline ÷ candidate: above 1 = faster."""
-    tpot, note = _tpot(pair)
-    return with_note(ratio_of_blocks(pair, tpot[1], tpot[0], level, CHUNK), note)
-
-
-def _tpot(pair: Pair) -> tuple[tuple[Floats, Floats], str | None]:
-    """(candidate, baseline) Σ decode seconds ÷ Σ decode tokens by block, of the same cases."""
-    mine, theirs, note = pair.with_both("tpot_s")
-    sides = ((pair.candidate, mine), (pair.baseline, theirs))
-    c, b = (s.sums(rows, s.frame.decode_s[rows]) / s.sums(rows, s.frame.decode_tokens[rows]) for s, rows in sides)
-    return (c, b), note
 
 
 def mean_ratio(pair: Pair, name: str, level: float, *, inverse: bool = False) -> Estimate:
@@ -116,12 +102,18 @@ def _difference(pair: Pair, by_block: Floats, level: float, seed: int, source: s
     return replace(mean_bootstrap(differences[told], block, seed=seed, level=level, source=source), unit=BLOCKS)
 
 
-def share_difference(pair: Pair, hits: tuple[Bools, Bools], level: float, seed: int) -> Estimate:
-    """Share of the sent requests with a hit, candidate − baseline, mean over blocks."""
-    shares = []
-    for (side, rows), hit in zip(pair.sides, hits, strict=True):
-        shares.append(side.sums(rows, hit[rows].astype(np.float64)) / side.sums(rows, np.ones(len(rows))))
-    return _difference(pair, shares[0] - shares[1], level, seed, CLIENT)
+def difference_of_shares(
+    pair: Pair, hits: tuple[Bools, Bools], asked: tuple[Bools, Bools], level: float, seed: int
+) -> Estimate:
+    """Share of the requests `asked` of with a hit, in the blocks that both arms finished, candidate − baseline."""
+    parts = []
+    for (side, rows), hit, among in zip(pair.sides, hits, asked, strict=True):
+        mine = rows[np.isin(side.block[rows], pair.blocks) & among[rows]]
+        if not len(mine):
+            return unknown(f"{side.name} has no request in a block that both arms finished", level=level)
+        parts.append((hit[mine].astype(np.float64), side.block[mine]))
+    found = share_difference(parts[0], parts[1], seed=seed, level=level)
+    return with_note(found, left_out(pair))
 
 
 def quantile_ratio(pair: Pair, name: str, q: float, level: float, seed: int) -> Estimate:
@@ -199,39 +191,90 @@ def half_level(level: float) -> float:
 
 
 def decode_parts(pair: Pair, level: float) -> dict[str, Estimate]:
-    """`e_ratio`, `c` and `speedup_decode`: in every block speedup = E / c, so it holds for their means as well."""
-    (tpot_c, tpot_b), note = _tpot(pair)
+    """`e_ratio`, `c` and `speedup_decode`, of the cases that have a time per token in both arms: in every block
+    speedup = E / c, so it holds for their means as well. Where chunks tell the steps of some of them only, E and c are
+    of those, and say so."""
+    mine, theirs, note = pair.with_both("tpot_s")
+    (tpot_c, tpot_b) = _tpot(pair, (mine, theirs))
     speedup = with_note(ratio_of_blocks(pair, tpot_b, tpot_c, level, CHUNK), note)
-    steps = _tokens_per_step(pair)
+    steps = _steps(pair, (mine, theirs))
     if isinstance(steps, str):
         none = unknown(steps, level=level)
         return {"e_ratio": none, "c": none, "speedup_decode": speedup}
-    e_c, e_b, source = steps
+    (e_c, e_b), (time_c, time_b) = steps.tokens_per_step, _tpot(pair, steps.rows)
+    why = "; ".join(part for part in (note, steps.note) if part) or None
     return {
-        "e_ratio": ratio_of_blocks(pair, e_c, e_b, level, source),
-        "c": with_note(ratio_of_blocks(pair, e_c * tpot_c, e_b * tpot_b, level, source), note),
+        "e_ratio": with_note(ratio_of_blocks(pair, e_c, e_b, level, steps.source), why),
+        "c": with_note(ratio_of_blocks(pair, e_c * time_c, e_b * time_b, level, steps.source), why),
         "speedup_decode": speedup,
     }
 
 
-def _tokens_per_step(pair: Pair) -> tuple[Floats, Floats, str] | str:
-    """(candidate, baseline, source) by block: the servers' own step counts where both have them for every block,
-    else the chunks; or why neither tells."""
-    if pair.whole:
-        counted = [_counted_steps(side, rows, pair.blocks) for side, rows in pair.sides]
-        if len(pair.blocks) and not any(np.isnan(c[pair.blocks]).any() for c in counted):
-            return counted[0], counted[1], COUNTERS
-    found = []
-    for side, rows in pair.sides:
-        steps, tokens = side.steps
-        mine = rows[side.frame.ok[rows] & ~np.isnan(steps[rows])]
-        if not len(mine):
+def _tpot(pair: Pair, rows: tuple[Ints, Ints]) -> tuple[Floats, Floats]:
+    """(candidate, baseline) Σ decode seconds ÷ Σ decode tokens by block."""
+    c, b = (
+        side.sums(mine, side.frame.decode_s[mine]) / side.sums(mine, side.frame.decode_tokens[mine])
+        for side, mine in zip((pair.candidate, pair.baseline), rows, strict=True)
+    )
+    return c, b
+
+
+@dataclass(frozen=True)
+class _Steps:
+    """(candidate, baseline): `tokens_per_step` by block, and the `rows` it is of."""
+
+    tokens_per_step: tuple[Floats, Floats]
+    rows: tuple[Ints, Ints]
+    source: str
+    note: str | None = None
+
+
+def _steps(pair: Pair, rows: tuple[Ints, Ints]) -> _Steps | str:
+    """From the servers' own step counts where both have them for every block and count these rows alone, else from the
+    chunks, else from counters that count other requests too; or why nothing tells."""
+    counted = _counted(pair, rows)
+    if counted is not None:
+        return _Steps(counted, rows, COUNTERS)
+    told = _chunked(pair, rows)
+    if not isinstance(told, str):
+        return told
+    counted = _counted(pair, (pair.rows, pair.base_rows))
+    if counted is None:
+        return told
+    return _Steps(counted, rows, COUNTERS, "steps are of all requests: no chunks tell those of these cases alone")
+
+
+def _chunked(pair: Pair, rows: tuple[Ints, Ints]) -> _Steps | str:
+    sides = (pair.candidate, pair.baseline)
+    told = [~np.isnan(side.steps[0][mine]) for side, mine in zip(sides, rows, strict=True)]
+    for side, known in zip(sides, told, strict=True):
+        if not known.any():
             return f"{side.name}: no stream's chunks tell its decode steps, and no counter does for every block"
-        found.append(side.sums(mine, tokens[mine]) / np.maximum(side.sums(mine, steps[mine]), 0.5))
-    return found[0], found[1], CHUNK
+    both = told[0] & told[1]
+    if not both.any():
+        return "no case has chunks that tell its decode steps in both arms, and no counter does for every block"
+    used = rows[0][both], rows[1][both]
+    c, b = (
+        side.sums(mine, side.steps[1][mine]) / np.maximum(side.sums(mine, side.steps[0][mine]), 0.5)
+        for side, mine in zip(sides, used, strict=True)
+    )
+    left_out = int((~both).sum())
+    note = f"{left_out} of {len(both)} cases left out: their chunks do not tell decode steps in both arms"
+    return _Steps((c, b), used, CHUNK, note if left_out else None)
+
+
+def _counted(pair: Pair, rows: tuple[Ints, Ints]) -> tuple[Floats, Floats] | None:
+    if not pair.whole or not len(pair.blocks):
+        return None
+    c, b = (
+        _counted_steps(side, mine, pair.blocks)
+        for side, mine in zip((pair.candidate, pair.baseline), rows, strict=True)
+    )
+    return None if np.isnan(np.concatenate([c[pair.blocks], b[pair.blocks]])).any() else (c, b)
 
 
 def _counted_steps(side: Side, rows: Ints, blocks: Ints) -> Floats:
+    """By block; NaN where the server counted more tokens than those of `rows`."""
     found = np.full(len(side.keys), np.nan)
     for at in blocks:
         steps: Steps | None = from_step_counters(side.frame, rows[side.block[rows] == at], side.counters[at])

@@ -56,7 +56,7 @@ _BY_DIFFERENCE = ("error_share", "output_len", "server_queue_s", "server_prefill
 
 @dataclass(frozen=True)
 class Cut:
-    """One row to be made: `where` without the stage; `family`: rows of its breakdown and candidate."""
+    """One row to be made. `where`: its selectors but the arm; `family`: rows of its breakdown, of all candidates."""
 
     candidate: str
     stage: str
@@ -114,13 +114,12 @@ def _cuts(estimates: Estimates, candidate: str) -> Iterator[Cut]:
 
 
 def _present(estimates: Estimates, cut: Cut, name: str, values: tuple[str, ...] | list[str]) -> list[str]:
-    """Of `values`, those that a request of the cut has in both arms."""
-    found = []
-    for value in values:
-        pair = estimates.pair(cut.candidate, {**cut.where, name: value})
-        if isinstance(pair, Pair) and len(pair.rows) and len(pair.base_rows):
-            found.append(value)
-    return found
+    """Of `values`, those that a request of the cut is known to have in both arms."""
+    pair = estimates.pair(cut.candidate, cut.where)
+    if not isinstance(pair, Pair):
+        return []
+    here = [set(side.labels[name][rows]) for side, rows in pair.sides]
+    return [value for value in values if all(value in labels for labels in here)]
 
 
 def _row(estimates: Estimates, cut: Cut, family: int) -> ComparisonRow | None:
@@ -137,7 +136,7 @@ def _row(estimates: Estimates, cut: Cut, family: int) -> ComparisonRow | None:
     where: Where = tuple({"arm": cut.candidate, **cut.where}.items())
     speedup = _speedup(estimates, pair, where)
     word = _word(estimates.estimate(Query("speedup", "value", where), bonferroni(LEVEL, family)))
-    paired = estimates.paired and len(pair.blocks) > 0 and cut.stage not in estimates.unpaired
+    paired = estimates.one_window and len(pair.blocks) > 0 and cut.stage not in estimates.unpaired
     row = ComparisonRow(
         stage=cut.stage, concurrency=phase.concurrency, rate_per_s=phase.rate_per_s, task_type=cut.task_type,
         input_segment=cut.input_segment, output_segment=cut.output_segment, candidate=cut.candidate, baseline=baseline,
@@ -186,6 +185,7 @@ def shown(found: Estimate) -> Interval:
     return Interval(
         value=made.value, low=made.low, high=made.high, n=made.n, source=made.source, reason=made.reason,
         unit=made.unit, method=made.method, level=made.level, needs_n=made.needs_n,
+        infinite=found.infinite,
     )  # fmt: skip
 
 

@@ -32,7 +32,7 @@ def sentence(row: ComparisonRow) -> str:
 
 def _speed(row: ComparisonRow) -> str:
     number = times(row.speedup.value)
-    what = "net throughput" if row.speedup.kind == "net_throughput" else "time per token"
+    what = "net throughput" if row.speedup.kind == "net_throughput" else "speed per token"
     beside = f"{row.candidate} beside {row.baseline}"
     if row.verdict_word == "not enough data":
         return f"{beside}: not enough data ({row.speedup.value.reason or 'no interval'}); {what} {number}."

@@ -78,6 +78,7 @@ class Frame:
     input_len_requested: Floats
     cached_tokens: Floats
     output_len: Floats
+    output_len_requested: Floats
     max_tokens: Floats
     in_flight: Floats
     sent: tuple[Ints, Bools]
@@ -148,7 +149,8 @@ def frame_of(requests: pa.Table, arm: str) -> Frame:
         unnatural_stop=_unnatural_stop(table),
         input_len=floats(table, "input_len"),
         input_len_requested=floats(table, "input_len_requested"), cached_tokens=floats(table, "cached_tokens"),
-        output_len=output_len, max_tokens=floats(table, "max_tokens"), in_flight=floats(table, "concurrency"),
+        output_len=output_len, output_len_requested=floats(table, "output_len_requested"),
+        max_tokens=floats(table, "max_tokens"), in_flight=floats(table, "concurrency"),
         sent=sent, due=due, end=end, finished=finished,
         ttft_s=np.where(stream, seconds_between(first, sent), np.nan),
         ttft_answer_s=np.where(stream, seconds_between(answer, sent), np.nan),

@@ -116,10 +116,39 @@ def ratio_of_blocks(pair: Pair, candidate: Floats, baseline: Floats, level: floa
     if why_not:
         return unknown(f"not enough data: {why_not}", len(pair.blocks), source=source, level=level)
     known = ~(np.isnan(mine) | np.isnan(theirs))
-    note = _left_out(pair, int((~known).sum()))
+    note = left_out(pair, int((~known).sum()))
     if not known.any():
         return unknown(note or "no design block is finished in both arms", source=source, level=level)
-    return with_note(log_ratio_t(mine[known], theirs[known], level, source=source), note)
+    couples, single = _couples(pair, pair.blocks[known])
+    if not len(couples):
+        return with_note(log_ratio_t(mine[known], theirs[known], level, source=source), note)
+    return with_note(_of_couples(candidate, baseline, couples, level, source), _joined(note, single))
+
+
+def _couples(pair: Pair, blocks: Ints) -> tuple[Ints, int]:
+    """(couples, 2): of a run whose arms exchanged their nodes halfway, the k-th block before it of every stage with the
+    k-th after it; and how many blocks have no other. Empty where nothing was exchanged in these blocks."""
+    stage = np.array([key[0] for key in pair.candidate.keys])[blocks]
+    after = pair.candidate.swapped[blocks]
+    found: list[tuple[int, int]] = []
+    for index in np.unique(stage):
+        mine = stage == index
+        found += zip(blocks[mine & ~after].tolist(), blocks[mine & after].tolist(), strict=False)
+    return np.array(found, dtype=np.int64).reshape(-1, 2), len(blocks) - 2 * len(found)
+
+
+def _of_couples(candidate: Floats, baseline: Floats, couples: Ints, level: float, source: str) -> Estimate:
+    """What the nodes add to an arm in one half it takes from it in the other: in a couple it is gone, where between the
+    blocks it would look like noise and widen the interval."""
+    both = [np.sqrt(values[couples[:, 0]] * values[couples[:, 1]]) for values in (candidate, baseline)]
+    found = log_ratio_t(both[0], both[1], level, source=source)
+    method = f"{found.method}, each of a block before and one after the exchange"
+    return replace(found, n=2 * len(couples), needs_n=found.needs_n and 2 * found.needs_n, method=method)
+
+
+def _joined(note: str | None, single: int) -> str | None:
+    left_out = f"{single} blocks left out: without a block in the other half" if single else None
+    return "; ".join(part for part in (note, left_out) if part) or None
 
 
 def nothing_from(pair: Pair) -> str | None:
@@ -148,7 +177,8 @@ def _some(parts: list[str]) -> str:
     return f"{', '.join(parts[:NAMED])}{more}"
 
 
-def _left_out(pair: Pair, unknown_in: int) -> str | None:
+def left_out(pair: Pair, unknown_in: int = 0) -> str | None:
+    """Blocks that are in no number of the pair, `unknown_in` of them since theirs is not known; None: all are."""
     parts = []
     if pair.unfinished:
         blocks = "1 block" if pair.unfinished == 1 else f"{pair.unfinished} blocks"

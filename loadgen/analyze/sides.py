@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadgen.analyze.arms import ArmData
+from loadgen.analyze.case_lengths import input_segments, output_segments
 from loadgen.analyze.columns import Bools, Floats, Ints
 from loadgen.analyze.counters import Counters, combine
 from loadgen.analyze.frames import Frame
-from loadgen.analyze.segments import INPUT_EDGES, OUTPUT_EDGES, segment_of
 from loadgen.analyze.spec_counts import chunk_steps, countable, merged, tokens_after_first
 from loadgen.analyze.throughput import Flow, flow_of
 from loadgen.analyze.windows import SegmentWindow, Span
@@ -44,14 +44,14 @@ def block_keys(arms: Mapping[str, ArmData], planned: Collection[BlockKey]) -> tu
 @dataclass(frozen=True)
 class Side:
     """One arm. `block`: (n,) which of `keys` a row belongs to. `partner`: (n,) the baseline's row of the same case
-    and block, -1 where it has none; for the baseline itself its own rows."""
+    and block, -1 where it has none; for the baseline itself its own rows. `segments`: (n,) those of the case."""
 
     name: str
     data: ArmData
     keys: tuple[BlockKey, ...]
     block: Ints
     partner: Ints
-    baseline: ArmData
+    segments: Mapping[str, NDArray[np.object_]]
 
     @property
     def frame(self) -> Frame:
@@ -69,6 +69,12 @@ class Side:
         cut = [block_key(w) for w in self.data.windows if w.phase.ended_ns is None or w.phase.aborted is not None]
         found[[self.keys.index(key) for key in cut]] = False
         return found
+
+    @cached_property
+    def swapped(self) -> Bools:
+        """(blocks,) driven after the arms of a parallel run exchanged their nodes."""
+        after = {block_key(w) for w in self.data.windows if w.phase.swapped}
+        return np.array([key in after for key in self.keys], dtype=np.bool_)
 
     @cached_property
     def counters(self) -> list[Counters | None]:
@@ -99,9 +105,7 @@ class Side:
         }
         return {
             "task_type": frame.task_type,
-            "input_segment": segment_of(frame.input_len, INPUT_EDGES),
-            "output_segment": segment_of(frame.output_len, OUTPUT_EDGES),
-            "baseline_output_segment": self._of_baseline,
+            **self.segments,
             **{name: np.array([*column, None], dtype=object)[:-1] for name, column in shown.items()},
         }
 
@@ -110,9 +114,13 @@ class Side:
         return {}
 
     def mask(self, name: str, value: str) -> Bools:
-        """(n,) the rows with that label."""
+        """(n,) the rows with that label. Failed requests of a case whose length nobody knows could be in any segment
+        of lengths, so they are in every one: else a server that fails fast would look better for it."""
         if (name, value) not in self._masks:
-            self._masks[name, value] = np.asarray(self.labels[name] == value, dtype=np.bool_)
+            found = np.asarray(self.labels[name] == value, dtype=np.bool_)
+            if name in self.segments:
+                found |= ~self.frame.ok & np.array([label is None for label in self.segments[name]], dtype=np.bool_)
+            self._masks[name, value] = found
         return self._masks[name, value]
 
     @cached_property
@@ -133,14 +141,6 @@ class Side:
                 found[at] = np.nansum([found[at], (span[1] - span[0]) / 1e9])
         return found
 
-    @property
-    def _of_baseline(self) -> NDArray[np.object_]:
-        """Output segment of the baseline's answer to the same case; where it has none, of the own one."""
-        found = segment_of(self.frame.output_len, OUTPUT_EDGES)
-        has = self.partner >= 0
-        found[has] = segment_of(self.baseline.frame.output_len, OUTPUT_EDGES)[self.partner[has]]
-        return found
-
     def sums(self, rows: Ints, values: Floats) -> Floats:
         """(blocks,) Σ of `values`, one a row of `rows`; NaN where a block has no row."""
         block = self.block[rows]
@@ -154,11 +154,14 @@ def sides_of(arms: Mapping[str, ArmData], baseline: str | None, planned: Collect
     """Every arm beside `baseline` (None: each by itself)."""
     keys = block_keys(arms, planned)
     blocks = {name: _blocks(data, keys) for name, data in arms.items()}
+    frames = {name: data.frame for name, data in arms.items()}
+    inputs, outputs = input_segments(frames), output_segments(frames)
     found = {}
     for name, data in arms.items():
         base = name if baseline is None else baseline
         partner = _partners(data.frame, blocks[name], arms[base].frame, blocks[base])
-        found[name] = Side(name, data, keys, blocks[name], partner, arms[base])
+        segments = {"input_segment": inputs[name], "output_segment": outputs[name]}
+        found[name] = Side(name, data, keys, blocks[name], partner, segments)
     return found
 
 

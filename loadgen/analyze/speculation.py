@@ -50,8 +50,13 @@ class Setting:
     max_model_len: int | None
 
     @property
+    def plain(self) -> bool:
+        """Known not to speculate."""
+        return self.facts.speculation is False
+
+    @property
     def why_no_drafts(self) -> str:
-        if self.facts.speculation is False:
+        if self.plain:
             return "speculation is off on this arm"
         return self.facts.absent_columns.get("drafted_tokens", "no response and no counter of this group tells it")
 

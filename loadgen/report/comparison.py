@@ -12,7 +12,7 @@ from rich.text import Text
 
 from loadgen.analyze import Absent, ComparisonRow, Interval, RunsCompared, Summary, Unpaired
 from loadgen.redact import printable
-from loadgen.report.format import DASH, number, percent, share_range, significant
+from loadgen.report.format import DASH, INFINITE, endless, number, percent, share_range, significant
 
 #: What fits a page beside a table of up to `LOADS` rows; the others are counted and stand in summary.json. Of longer
 #: tables each row takes the place of a finding, down to `LEAST`
@@ -121,6 +121,8 @@ def _whole_percent(value: float | None) -> str:
 
 
 def _times(interval: Interval) -> str:
+    if endless(interval):
+        return INFINITE
     if interval.value is None:
         return DASH
     if interval.low is None or interval.high is None:
@@ -129,7 +131,10 @@ def _times(interval: Interval) -> str:
 
 
 def _marked(ratio: Interval) -> str:
-    """Shown to be above or below 1, not shown, or too little data to say."""
+    """Shown to be above or below 1, not shown, or too little data to say; ∞ where the candidate's is among failures."""
+    if endless(ratio):
+        above = "low" in ratio.infinite or (ratio.low is not None and ratio.low > 1)
+        return f"{INFINITE}\u00a0{'▲' if above else '?'}"
     if ratio.value is None:
         return DASH
     if ratio.low is None or ratio.high is None:
@@ -190,6 +195,10 @@ def parts_table(rows: Sequence[ComparisonRow]) -> Table | None:
     return table
 
 
+def _number(n: Interval) -> str:
+    return INFINITE if endless(n) else number(n.value)
+
+
 def numbers_table(rows: Sequence[ComparisonRow]) -> Table | None:
     """Every number of the whole stages in both arms, with the interval of its ratio or difference."""
     stages = whole_stages(rows)
@@ -200,7 +209,7 @@ def numbers_table(rows: Sequence[ComparisonRow]) -> Table | None:
     for r in stages:
         for m in r.metrics:
             difference = DASH if m.difference is None else _range(m.difference)
-            values = (number(m.baseline.value), number(m.candidate.value), _times(m.ratio), difference)
+            values = (_number(m.baseline), _number(m.candidate), _times(m.ratio), difference)
             table.add_row(r.stage, r.candidate, f"{m.name} {m.aggregate}", m.unit, *values)
         table.add_section()
     return table
@@ -222,8 +231,8 @@ def render_runs_compared(found: RunsCompared, console: Console) -> None:
 
 
 def _unpaired_table(rows: Sequence[Unpaired]) -> Table:
-    head = ("stage", "arm", "number", "n", "median", "n", "median", "shift [95 %]", "larger", "p", "")
-    table = _table("Second beside first, request by request", head, left=3)
+    head = ("stage", "arm", "number", "windows", "median", "windows", "median", "shift [95 %]", "larger", "p", "")
+    table = _table("Second beside first, by the medians of their windows", head, left=3)
     for r in rows:
         p = DASH if r.p_adjusted is None else f"{r.p_adjusted:.2g}"
         table.add_row(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from loadgen.analyze import N, Rollback
+from loadgen.analyze import Interval, N, Rollback
 
-DASH = "–"
+DASH, INFINITE = "–", "∞"
 _BARS = "▁▂▃▄▅▆▇█"
 
 
@@ -65,6 +65,11 @@ def share_range(r: Rollback) -> str:
 
 def with_n(text: str, n: N | Rollback) -> str:
     return text if text == DASH else f"{text}\u00a0[dim]n={n.n:,}[/dim]"
+
+
+def endless(n: N | Rollback) -> bool:
+    """Its value is +∞: it falls among failed requests."""
+    return isinstance(n, Interval) and "value" in n.infinite
 
 
 def sparkline(values: Sequence[float | None], *, low: float | None = None, high: float | None = None) -> str:

@@ -76,7 +76,7 @@ def _compared(rows: Sequence[ComparisonRow]) -> Table:
 
 
 def _compared_row(r: ComparisonRow) -> Row:
-    kind = {"net_throughput": "net throughput", "tpot": "time per token"}[r.speedup.kind]
+    kind = {"net_throughput": "net throughput", "tpot": "speed per token"}[r.speedup.kind]
     alike = {True: "", False: "different batches", None: ""}[r.like_for_like]
     running = Cell(f"{number(r.baseline_running.value)} / {number(r.candidate_running.value)}", alike)
     pairing = f"{r.blocks}{SPACE}{'paired' if r.paired else 'unpaired'}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeVar
 
 from loadgen.analyze import N, Rollback
-from loadgen.report.format import DASH, number, percent, ratio, seconds
+from loadgen.report.format import DASH, INFINITE, endless, number, percent, ratio, seconds
 
 Unit = Literal["s", "share", "times", "number"]
 Kind = Literal["points", "bars", "stack"]
@@ -94,6 +94,8 @@ def told(n: N | Rollback | None, unit: Unit) -> Cell:
     """The value, its interval where one is claimed, and why anything is missing."""
     if n is None:
         return Cell(DASH, "not measured")
+    if endless(n):
+        return Cell(INFINITE, n.reason or "")
     if n.value is None and n.low is None and n.high is None:
         return Cell(DASH, n.reason or "not measured")
     text = _with_interval(n.value, n.low, n.high, unit)

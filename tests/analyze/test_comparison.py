@@ -58,6 +58,19 @@ def test_length_segments_make_rows_where_there_are_several(two) -> None:
     assert parts == [("0-127", 20), ("128-511", 20)]
 
 
+def test_all_numbers_of_a_segments_row_are_of_the_same_cases(two) -> None:
+    """Equal answers in both arms, but for the candidate's first ten, which are longer than the segment."""
+    run = two(1.0, tasks=("code", "code"))
+    for row in run.rows:
+        long = row["seq"] % 2 == 1 or (row["arm"] == "candidate" and row["seq"] < 20)
+        row["output_len"] = 60 if long else 11
+    short, long = (r for r in run.summary().comparison if r.output_segment)
+    for row, requests, lengths in ((short, 10, (11, 11)), (long, 30, (60, (20 * 60 + 10 * 11) / 30))):
+        found = row.metric("output_len", "avg")
+        assert (row.requests, found.candidate.n, found.baseline.n) == (requests, requests, requests)
+        assert (found.candidate.value, found.baseline.value) == approx(lengths)
+
+
 def test_a_row_holds_its_numbers_with_n_interval_and_source(two) -> None:
     """C18, F10: weighting, errors and intervals beside each number."""
     row = stages(two().summary())[0]
@@ -86,6 +99,12 @@ def test_a_slower_candidate_is_said_as_plainly(two) -> None:
     assert row.verdict_word == "slower"
     assert row.sentence.startswith("candidate beside baseline: slower, net throughput 0.89×")
     assert "decoding is 0.80× as fast: slower" in row.sentence
+
+
+def test_a_speedup_of_the_time_per_token_is_called_a_speed(two) -> None:
+    """ "faster, time per token 2×" would say that a token takes twice as long."""
+    row = stages(two(2.0, executor="arrival_rate", concurrency=None, rate_per_s=1.0).summary())[0]
+    assert row.sentence.startswith("candidate beside baseline: faster, speed per token 2.00×")
 
 
 def test_one_block_is_not_enough(two) -> None:
@@ -124,6 +143,16 @@ def test_every_candidate_is_beside_the_baseline(run, filled) -> None:
     assert [(r.candidate, r.baseline) for r in found] == [("k4", "baseline"), ("k8", "baseline")]
     assert [r.family for r in found] == [2, 2]
     assert found[0].speedup.value.value > 1 > found[1].speedup.value.value
+
+
+def test_an_arm_that_finished_nothing_unpairs_no_other(two) -> None:
+    run = two(blocks=3)
+    run.arm("third")
+    for b in range(3):
+        run.segment(100 + b, arm="third", block=b, start=500.0 + b, full=500.0 + b, load_end=None, end=None)
+    found = {r.candidate: (r.paired, r.blocks) for r in stages(run.summary())}
+    assert found == {"candidate": (True, 3), "third": (False, 0)}
+    assert Estimates(run.data()).paired
 
 
 def test_stages_that_end_by_time_are_shown_but_not_paired(run, filled) -> None:

@@ -37,6 +37,19 @@ def test_e_over_c(pair) -> None:
     )
 
 
+def test_beside_a_speculating_baseline_e_is_a_multiple(pair) -> None:
+    """An E of 0.5 is not half a token per step."""
+    pair.arm("baseline")
+    pair.rows.clear()
+    pair.request(stream(0.02, 1, 4, 4, 4), arm="baseline", segment=0)
+    pair.request(stream(0.02, 1, 2, 2, 2), arm="candidate", sent=10.0, segment=1)
+    data = pair.data()
+    data.manifest.comparison["baseline"] = "baseline"
+    (found,) = analyze(data).decomposition
+    assert found.e_decode.value == approx(0.5)
+    assert found.sentence.startswith("0.50× the tokens per step, a step costs 1.00× as much, so decoding is 0.50×")
+
+
 def test_running_batches_apart_are_not_like_for_like(pair) -> None:
     """More than 10 % apart; fewer than five looks say nothing."""
     for n, at in enumerate((0.2, 0.3, 0.4, 0.5, 0.6)):

@@ -51,6 +51,11 @@ def ask(run, metric, aggregate="value", where=ARM, relative=None):
     return Estimates(run.data()).estimate(Query(metric, aggregate, where, relative))
 
 
+def of(kind, found):
+    """A speedup says of what it is one."""
+    return replace(found, method=f"{kind}: {found.method}")
+
+
 def test_closed_loop_speedup_is_net_throughput_with_a_t_interval_over_blocks(two) -> None:
     """11 tokens in 0.1 s + 10 steps, block by block."""
     found = ask(two(), "speedup")
@@ -68,9 +73,64 @@ def test_decode_speedup_is_of_the_time_per_token_and_equals_e_over_c(two) -> Non
     assert speedup.value == approx(e.value / c.value)
 
 
+@pytest.fixture
+def unequal_tasks(run, filled):
+    """Two cases a block. Both arms need 10 ms a step, the baseline's steps have 1 token, the candidate's 5 in the first
+    case and 2 in the second; in every other block the baseline fails the first, as the candidate does not."""
+    run.arm("baseline", speculation=False, k=0)
+    run.arm("candidate")
+    for b in range(20):
+        for arm, steps in (("baseline", (1, 1)), ("candidate", (5, 2))):
+            number = 2 * b + (arm == "candidate")
+            filled(run, number, arm, b, [0.01], tokens=steps[0])
+            run.rows[-1] |= {"seq": 2 * b, "case_id": f"first{b}"}
+            start = next(p.started_ns for p in run.phases if p.segment == number) / 1e9 - 1000
+            chunks = [(0.1 + 0.01 * j, steps[1] if j else 1) for j in range(11)]
+            run.request(chunks, sent=start, arm=arm, segment=number, seq=2 * b + 1, case_id=f"second{b}", block=b)
+    for row in [r for r in run.rows if r["arm"] == "baseline" and r["seq"] % 4 == 0]:
+        row |= {"outcome": "http_error", "output_len": None, "first_token_ns": None, "last_token_ns": None}
+        row |= dict.fromkeys(("chunk_times_s", "chunk_tokens", "arrival_no"))
+    return run
+
+
+def test_e_and_c_are_of_the_cases_that_both_arms_have(unequal_tasks) -> None:
+    """E of a block is 3.5 where both cases are ok in both arms and 2 where the first failed; steps cost the same."""
+    found = {name: ask(unequal_tasks, name) for name in ("e_ratio", "c", "speedup_decode")}
+    assert found["e_ratio"].value == approx(math.sqrt(3.5 * 2), rel=1e-6)
+    assert found["c"].value == approx(1.0, rel=1e-6)
+    assert found["speedup_decode"].value == approx(found["e_ratio"].value, rel=1e-6)
+    assert "10 of 40 cases left out" in found["e_ratio"].reason
+
+
+def test_the_decomposition_is_of_the_same_cases(unequal_tasks) -> None:
+    """Pooled: 10 first cases of 5 tokens a step, 20 second ones of 2."""
+    (found,) = unequal_tasks.summary().decomposition
+    assert (found.e_decode.value, found.c.value) == (approx(3.0), approx(1.0))
+    assert found.speedup_decode.value == approx(3.0)
+
+
+def test_counters_of_other_requests_are_not_taken_for_the_steps_of_these(unequal_tasks) -> None:
+    """The candidate's counters hold the cases that the baseline failed."""
+    expected = ask(unequal_tasks, "e_ratio").value
+    for number in range(40):
+        arm, failed = ("baseline", "candidate")[number % 2], number % 4 == 0
+        tokens = {"baseline": 10 if failed else 20, "candidate": 70}[arm]
+        steps, requests = (10, 1) if failed else (20, 2)
+        end = next(p.ended_ns for p in unequal_tasks.phases if p.segment == number) / 1e9 - 1000
+        told = {"generation_tokens": tokens + requests, "output_events": steps, "ttft_count": requests}
+        unequal_tasks.counted(number, arm=arm, start=10.0 * number, end=end, **told)
+    found = ask(unequal_tasks, "e_ratio")
+    assert (found.value, found.source) == (approx(expected), "chunk")
+    for row in unequal_tasks.rows:
+        row["chunk_tokens"] = None if row["chunk_tokens"] is None else [None] * len(row["chunk_tokens"])
+    found = ask(unequal_tasks, "e_ratio")
+    assert (found.value, found.source) == (approx(3.5), "counters")
+    assert "steps are of all requests" in found.reason
+
+
 def test_open_loops_compare_time_per_token(two) -> None:
     run = two(executor="arrival_rate", concurrency=None, rate_per_s=1.0)
-    assert ask(run, "speedup") == ask(run, "speedup_decode")
+    assert ask(run, "speedup") == of("time per token", ask(run, "speedup_decode"))
     kind = Estimates(run.data()).kind(Estimates(run.data()).pair("candidate", {}))
     assert (kind.kind, "both arms kept up" in kind.why) == ("tpot", True)
 
@@ -81,8 +141,37 @@ def test_a_part_of_a_mix_has_no_throughput_of_its_own(two) -> None:
     for segment in (0, 1):
         run.request([(0.1, 1), (0.2, 4)], segment=segment, arm=run.phases[segment].arm, task_type="qa", seq=99)
     found = ask(run, "speedup", where=(*ARM, ("task_type", "code")))
-    assert found == ask(run, "speedup_decode", where=(*ARM, ("task_type", "code")))
+    assert found == of("time per token", ask(run, "speedup_decode", where=(*ARM, ("task_type", "code"))))
     assert ask(run, "speedup").value != found.value
+
+
+def exchanged(run, middle):
+    """As if the arms had exchanged their nodes after `middle` of the blocks."""
+    for i, phase in enumerate(run.phases):
+        run.phases[i] = replace(phase, swapped=phase.block >= middle)
+    data = run.data()
+    data.manifest.design = "parallel"
+    return Estimates(data).estimate(Query("speedup_decode", "value", ARM))
+
+
+def test_a_swap_takes_the_node_effect_out_of_the_interval_too(two) -> None:
+    """One node is 10 % slower: in a couple of a block of each half nothing of it is left."""
+
+    def slow(b, of):
+        return 1.1 if (b < 10) == (of == "candidate") else 1.0
+
+    run = two(cand=lambda b: 0.01 / pace(b) * slow(b, "candidate"), base=lambda b: 0.01 * slow(b, "baseline"))
+    found = exchanged(run, 10)
+    couples = [math.sqrt(pace(b) * pace(b + 10)) for b in range(10)]
+    assert (found.value, found.low, found.high) == approx(tuple(t_interval(couples)), rel=1e-5)
+    assert (found.n, found.unit, found.reason) == (20, "blocks", None)
+    assert "each of a block before and one after the exchange" in found.method
+
+
+def test_blocks_without_one_in_the_other_half_are_counted(two) -> None:
+    """Else the nodes would not weigh the same."""
+    found = exchanged(two(), 12)
+    assert (found.n, found.reason) == (16, "4 blocks left out: without a block in the other half")
 
 
 def test_too_few_blocks_give_a_value_and_say_so(two) -> None:
@@ -182,6 +271,31 @@ def test_failures_count_as_infinite_in_percentiles_and_are_named_in_means(two) -
     )
 
 
+def test_no_failure_in_either_arm_still_leaves_a_width(two) -> None:
+    """20 requests of each arm show less than 0.1 %: the limit of the rule of three is 16.8 %."""
+    found = ask(two(), "error_share", "value", relative="difference")
+    assert (found.value, found.n, found.unit) == (0, 40, "requests")
+    assert (found.low, found.high) == approx((-(1 - 0.025**0.05), 1 - 0.025**0.05))
+
+
+def test_what_our_own_drain_cut_is_no_error_of_the_server(two) -> None:
+    """F10: it is +∞ in percentiles all the same."""
+    run = two(cases=4)
+    mine = [row for row in run.rows if row["arm"] == "candidate"]
+    for row in mine[::8]:
+        row |= {"outcome": "aborted", "error_class": "drain"}
+    mine[1] |= {"outcome": "timeout", "first_token_ns": None, "last_token_ns": None}
+    found, difference = ask(run, "error_share"), ask(run, "error_share", relative="difference")
+    assert (found.value, found.n) == (approx(1 / 70), 70)
+    assert "10 requests that our own drain or stop cut are not in it" in found.reason
+    assert (difference.value, difference.n) == (approx(1 / 70), 70 + 80)
+    assert ask(run, "total_time_s", "p95").value == math.inf
+    for row in mine:
+        row |= {"outcome": "aborted", "error_class": "drain"}
+    nothing = ask(run, "error_share")
+    assert (nothing.value, nothing.reason) == (None, "all 80 requests were cut by our own drain or stop")
+
+
 def fail(run, arm: str, share: int) -> None:
     """One of `share` requests."""
     for row in [r for r in run.rows if r["arm"] == arm][::share]:
@@ -215,6 +329,57 @@ def test_a_ratio_needs_intervals_of_both_arms_and_a_baseline_above_0(two) -> Non
     found = ratio_of_intervals(mine, replace(mine, low=0.0), 0.95)
     assert (found.value, found.low, found.high) == (1.0, None, None)
     assert "the baseline's interval reaches 0, so the ratio has no upper bound" in found.reason
+
+
+def rate_in_blocks(two, blocks=20, slo=5.0, spare_s=60.0, **more):
+    """One request and `spare_s` of nothing in each block: less than one a second."""
+    run = two(blocks=blocks, **more)
+    run.scenario["slos"] = {"ttft_s": slo, "tpot_s": None, "total_time_s": None}
+    for at, phase in enumerate(run.phases):
+        late = phase.load_end_ns + round(spare_s * 1e9 * (1 + phase.block % 5 / 50))
+        run.phases[at] = replace(phase, load_end_ns=late, ended_ns=late)
+    return run
+
+
+def test_a_rate_below_one_a_second_is_no_share(two) -> None:
+    """The same interval, in other units, as of the same requests in a sixtieth of the time."""
+    slow, fast = (ask(rate_in_blocks(two, spare_s=s), "goodput_requests_per_s") for s in (60.0, 600.0))
+    for found in (slow, fast):
+        assert found.method == "ratio of sums clustered by 20 blocks; t interval on the logarithm"
+        assert found.low < found.value < found.high
+        assert math.log(found.high / found.value) == approx(math.log(found.value / found.low))
+    assert slow.high / slow.value == approx(fast.high / fast.value, rel=0.01)
+    assert slow.high / slow.low < 1.05
+
+
+def test_a_rate_of_nothing_has_the_exact_upper_limit_of_its_time(two) -> None:
+    run = rate_in_blocks(two, slo=0.01)
+    seconds = sum((p.load_end_ns - p.full_ns) / 1e9 for p in run.phases if p.arm == "candidate")
+    found = ask(run, "goodput_requests_per_s")
+    assert (found.value, found.low, found.n, found.unit) == (0, 0, 0, "events")
+    assert found.high == approx(-math.log(0.025) / seconds)
+    assert "not one in" in found.reason
+    tokens = ask(run, "goodput_tokens_per_s")
+    assert (tokens.value, tokens.low, tokens.high) == (0, None, None)
+    assert "not one token came in" in tokens.reason
+
+
+def test_tokens_that_nobody_counted_make_a_rate_a_lower_bound(two) -> None:
+    """H11: it may show that a rate is reached, never that it is not."""
+    run = two(cases=2)
+    mine = [row for row in run.rows if row["arm"] == "candidate"]
+    whole = ask(run, "net_tokens_per_s")
+    for row in mine[::4]:
+        row |= {"output_len": None, "chunk_tokens": [None] * len(row["chunk_tokens"])}
+    found = ask(run, "net_tokens_per_s")
+    assert found.low < found.value < whole.value
+    assert (found.high, found.reason) == (
+        math.inf, "10 requests have output that nobody counted: a lower bound only"
+    )  # fmt: skip
+    for row in mine:
+        row |= {"output_len": None, "chunk_tokens": [None] * len(row["chunk_tokens"])}
+    nothing = ask(run, "net_tokens_per_s")
+    assert (nothing.value, nothing.reason) == (None, "40 requests have output that nobody counted")
 
 
 def test_all_failed_is_infinite_not_absent(two) -> None:
@@ -298,14 +463,86 @@ def test_parts_shorter_than_two_requests_are_no_blocks(run, filled) -> None:
     assert "not enough data" in found.reason
 
 
-def test_answers_are_put_in_segments_by_the_baselines_length(two) -> None:
-    """So that both arms have the same cases."""
-    run = two(cand=lambda b: 0.005)
-    for row in [r for r in run.rows if r["arm"] == "baseline"][:10]:
-        row["output_len"] = 40
-    pair = Estimates(run.data()).pair("candidate", {"output_segment": "32-127"})
-    assert (len(pair.rows), len(pair.base_rows)) == (10, 10)
-    assert Estimates(run.data()).chosen("candidate", {"output_segment": "32-127"}).rows.size == 0
+def sampled_equal_arms(run, blocks=24, cases=12):
+    """A/A: each prompt has a mean length of its own, each answer is drawn around it; 10 ms a token in both arms."""
+    rng = np.random.default_rng(0)
+    prompts = rng.normal(4.0, 0.5, blocks * cases)
+    run.arm("baseline", speculation=False, k=0)
+    run.arm("candidate")
+    for number in range(2 * blocks):
+        block, arm = number // 2, ("baseline", "candidate")[number % 2]
+        answers = np.clip(np.exp(prompts[block * cases :][:cases] + 0.6 * rng.standard_normal(cases)), 3, 400)
+        start = at = 200.0 * number
+        streams = []
+        for length in answers.astype(int):
+            streams.append((at, [(0.05 + 0.01 * j, 1) for j in range(length)]))
+            at += streams[-1][1][-1][0]
+        run.segment(number, arm=arm, block=block, start=start, full=start, load_end=at, end=at)
+        for i, (sent, chunks) in enumerate(streams):
+            run.request(chunks, sent=sent, arm=arm, segment=number, seq=block * cases + i)
+    return run
+
+
+def test_segments_of_sampled_answers_show_no_difference_between_equal_arms(run) -> None:
+    """By the baseline's lengths, its short answers alone would be faster than the candidate's of the same cases."""
+    data = sampled_equal_arms(run).data()
+    for segment in ("0-31", "32-127"):
+        found = Estimates(data).estimate(Query("speedup_total_time", "value", (*ARM, ("output_segment", segment))))
+        assert found.low < 1 < found.high, (segment, found)
+
+
+def test_a_case_is_in_one_segment_in_both_arms(two) -> None:
+    """Of the mean of both arms' lengths: 40 and 11 tokens are 25.5, 60 and 11 are 35.5."""
+    run = two()
+    for i, row in enumerate([r for r in run.rows if r["arm"] == "baseline"]):
+        row["output_len"] = 40 if i < 10 else 60
+    estimates = Estimates(run.data())
+    for segment, blocks in (("0-31", range(10)), ("32-127", range(10, 20))):
+        where = {"output_segment": segment}
+        pair = estimates.pair("candidate", where)
+        for arm, rows in (("candidate", pair.rows), ("baseline", pair.base_rows)):
+            side = estimates.sides[arm]
+            assert sorted(side.frame.seq[rows]) == list(blocks), segment
+            assert sorted(side.frame.seq[estimates.chosen(arm, where).rows]) == list(blocks), "also by itself"
+
+
+def test_lengths_that_were_asked_for_say_the_segment_where_they_differ(two) -> None:
+    run = two()
+    for row in run.rows:
+        row["output_len_requested"] = 20 if row["seq"] % 2 else 200
+    assert Estimates(run.data()).pair("candidate", {"output_segment": "128-511"}).rows.size == 10
+    for row in run.rows:
+        row["output_len_requested"] = 200 + row["seq"]
+    assert Estimates(run.data()).pair("candidate", {"output_segment": "128-511"}).rows.size == 0
+    assert Estimates(run.data()).pair("candidate", {"output_segment": "0-31"}).rows.size == 20
+
+
+def broken(row) -> None:
+    row |= {"outcome": "http_error", "output_len": None, "input_len": None, "first_token_ns": None}
+
+
+@pytest.mark.parametrize(("kind", "segment"), [("output_segment", "0-31"), ("input_segment", "0-127")])
+def test_failed_requests_are_in_the_segments_of_their_cases(two, kind, segment) -> None:
+    """F10: equally many failures in both arms, of different cases, give equal shares; none is lost."""
+    run = two(cases=2)
+    for arm, at in (("baseline", 3), ("candidate", 17)):
+        broken(next(r for r in run.rows if r["arm"] == arm and r["seq"] == at))
+    where = (*ARM, (kind, segment))
+    for arm in ("baseline", "candidate"):
+        assert ask(run, "error_share", where=(("arm", arm), (kind, segment))).value == approx(1 / 40)
+    assert ask(run, "error_share", where=where, relative="difference").value == approx(0)
+    assert ask(run, "ttft_s", "max", where=where).value == math.inf
+
+
+@pytest.mark.parametrize(("kind", "segment"), [("output_segment", "0-31"), ("input_segment", "0-127")])
+def test_a_server_does_not_pass_a_segment_by_failing_where_nobody_knows_the_length(run, filled, kind, segment) -> None:
+    """F10: one arm alone; its two failures of 40 could be in any segment."""
+    filled(run, 0, "candidate", 0, [0.01] * 40)
+    for row in run.rows[:2]:
+        broken(row)
+    for name in (segment, "512+" if kind == "output_segment" else "8192+"):
+        found = ask(run, "error_share", where=((kind, name),))
+        assert found.value == (approx(2 / 40) if name == segment else 1.0)
 
 
 def test_selectors_and_names_that_do_not_exist_are_said(two) -> None:

@@ -117,6 +117,27 @@ def two(run, filled):
     return make
 
 
+def drafted(run) -> dict:
+    return run.speculated([(4, 4), (4, 4), (2, 4)])
+
+
+def test_accepted_drafts_that_gain_nothing_because_a_step_costs_more(two, run) -> None:
+    (found,) = by_id(two(cand=0.0102, **drafted(run)).summary())["acceptance_high_no_gain"]
+    assert found.numbers["acceptance_rate"] == approx(10 / 12)
+    assert found.numbers["c_low"] > 1
+
+
+def test_the_cost_of_a_step_must_be_shown(two, run) -> None:
+    assert "acceptance_high_no_gain" not in by_id(two(cand=0.01 / 1.005, **drafted(run)).summary())
+
+
+def test_two_speculating_arms_gain_nothing_over_each_other(two, run) -> None:
+    """Whatever they cost: the baseline's steps are drafted too."""
+    two(cand=0.0102, **drafted(run))
+    run.arm("baseline")
+    assert "acceptance_high_no_gain" not in by_id(run.summary())
+
+
 def test_faster_but_later_first_token(two) -> None:
     found = by_id(two(cand=0.001, first=0.12).summary())["ttft_up_throughput_up"][0]
     assert found.numbers["ttft_s_p50_ratio"] == approx(1.2)

@@ -23,6 +23,7 @@ from loadgen.analyze.values import absent
 from loadgen.record import open_run
 from loadgen.report import render_runs_compared, render_terminal
 from loadgen.report.attention import attention
+from loadgen.report.page import told
 
 RUN = Path(__file__).resolve().parents[1] / "data" / "runs" / "small"
 PAGE = 50
@@ -92,6 +93,27 @@ def test_it_is_one_page_with_the_verdict_first(summary: Summary) -> None:
     assert lines[1] == "VERDICT: FAIL"
     assert lines[2] == "   speedup at c192 is below its limit"
     assert lines[3].startswith("   FAIL  speedup{stage:c192} >= 1.00: 0.810 [0.700, 0.900], limit 1.00")
+
+
+@pytest.mark.parametrize(
+    ("ratio", "mark"),
+    [
+        ({"low": 2.0, "infinite": ["value", "high"]}, "∞ ▲"),
+        ({"infinite": ["value", "low", "high"]}, "∞ ▲"),
+        ({"low": 0.9, "infinite": ["value", "high"]}, "∞ ?"),
+        ({"infinite": ["value"]}, "∞ ?"),
+        ({}, "–"),
+    ],
+)
+def test_a_percentile_among_failed_requests_is_shown_as_infinite(summary: Summary, ratio, mark) -> None:
+    """F10: worse than any number, not unknown."""
+    lost = interval(None, reason="value among failed requests", **{"low": None, **ratio})
+    metric = Metric(name="ttft_s", aggregate="p95", unit="s", lower_is_better=True, baseline=interval(1.0),
+                    candidate=lost, ratio=lost)  # fmt: skip
+    text = shown(summary.model_copy(update={"comparison": [row(4, 2.2, "faster", metrics=[metric])]}))
+    (line,) = [line for line in text.splitlines() if "2.20 [" in line]
+    assert mark in line
+    assert told(lost, "times").text == mark.split()[0]
 
 
 def test_three_arms_at_four_levels_are_one_page_too(recorded: Summary) -> None:

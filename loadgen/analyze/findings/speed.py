@@ -49,15 +49,18 @@ def too_few_blocks(facts: Facts, rule: Rule) -> Iterator[Finding]:
 
 
 def acceptance_high_no_gain(facts: Facts, rule: Rule) -> Iterator[Finding]:
-    """Of stages and of tasks in them."""
+    """Of stages and of tasks in them, beside a baseline that does not speculate: two arms that both do gain nothing
+    over each other for another reason. Its cause must be shown: a step that costs more."""
     for row in (r for r in facts.rows if r.input_segment is None and r.output_segment is None):
         alpha = row.acceptance_rate.value
         if alpha is None or alpha < HIGH_ACCEPTANCE or not below(row.speedup.value, NO_GAIN):
             continue
-        cost = f"a decode step costs {times(row.c)}" if row.c.value is not None else f"c is not known ({row.c.reason})"
+        if not facts.estimates.sides[row.baseline].data.setting.plain or not above(row.c, 1):
+            continue
         text = (
             f"At {place(row)} {alpha:.0%} of the drafts of {row.candidate} are accepted, and yet it gains nothing "
-            f"({_speed(row)}): {cost} for {times(row.e_decode)} tokens; drafting is dear or the compute is saturated."
+            f"({_speed(row)}): a decode step costs {times(row.c)} for {times(row.e_decode)} tokens; drafting is dear "
+            "or the compute is saturated."
         )
         yield finding(rule, text, {"acceptance_rate": row.acceptance_rate, **_speeds(row)}, of_row(facts, row))
 

@@ -14,7 +14,7 @@ Ints = NDArray[np.int64]
 
 #: Confidence level of every published interval (docs/statistics.md).
 LEVEL = 0.95
-#: Blocks that a bootstrap over time blocks needs (docs/statistics.md, "Minimum samples").
+#: Blocks that a bootstrap over time blocks needs (docs/statistics.md, "Minimum samples, and why").
 MIN_BLOCKS = 20
 #: Paired blocks that a t interval needs: with two, t is 12.7 and the interval says nothing.
 MIN_PAIRS = 3
@@ -57,9 +57,12 @@ class Estimate:
         """The same with None and a reason in place of infinities."""
         if not self.infinite:
             return self
-        reason = self.reason or f"not finite: {', '.join(self.infinite)}; failed requests count as +inf"
+        reason, names = self.reason, " and ".join(self.infinite)
+        if "value" in self.infinite and "among failed requests" not in (reason or ""):
+            failed = f"{names} among failed requests"
+            reason = failed if reason is None else f"{failed}; {reason}"
         finite: dict[str, Any] = dict.fromkeys(self.infinite)
-        return replace(self, reason=reason, **finite)
+        return replace(self, reason=reason or f"not finite: {names}; failed requests count as +inf", **finite)
 
 
 @dataclass(frozen=True, slots=True)

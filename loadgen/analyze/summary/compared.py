@@ -26,7 +26,8 @@ class Reconciliation(Model):
 
 
 class Decomposition(Model):
-    """E tokens per step, a step costs c× a plain one, so decoding is E/c× faster (pooled means).
+    """E tokens per step, a step costs c× a plain one, so decoding is E/c× faster (pooled means of the same cases).
+    Where the baseline speculates too, E times its tokens per step.
 
     `net_throughput_ratio`: candidate ÷ baseline net tokens/s of the stage, without an interval: it also holds
     prefill, queueing and what the load asked for.
@@ -47,16 +48,18 @@ class Decomposition(Model):
 
 
 class Interval(N):
-    """A number with its interval, from the statistics (docs/method.md, "Intervals").
+    """A number with its interval, from the statistics (docs/method.md, "Intervals of one arm").
 
     `n` counts `unit`s ("requests", "blocks", "cases"); `method` says how the interval was made, `level` how sure it
     is. Too few units: `low` and `high` null, the reason says "not enough data" and `needs_n` how many it takes.
+    `infinite`: which of value, low and high are null because they are +∞, among failed requests or without a limit.
     """
 
     unit: str
     method: str
     level: float = 0.95
     needs_n: int | None = None
+    infinite: tuple[str, ...] = ()
 
 
 class Metric(Model):
@@ -90,7 +93,7 @@ class ComparisonRow(Model):
 
     `paired`: the blocks were driven in one window, so that drift of the servers meets both arms alike. The word is
     that of the speedup at a level corrected for the `family` rows beside it (Bonferroni); printed intervals are
-    95 % each. `output_segment` is that of the baseline's answer: the same cases in both arms.
+    95 % each. `output_segment` is that of the case: the same cases in both arms.
     """
 
     stage: str
@@ -126,8 +129,9 @@ class ComparisonRow(Model):
 
 
 class Unpaired(Model):
-    """One number of two runs made apart, request by request: Mann–Whitney, with the Hodges–Lehmann shift (second −
-    first) and the share of pairs in which the second's is larger (ties half). `p_adjusted`: Holm, over all rows."""
+    """One number of two runs made apart, its medians in windows: Mann–Whitney, with the Hodges–Lehmann shift (second −
+    first) and the share of pairs in which the second's is larger (ties half). `p_adjusted`: Holm, over all rows.
+    `first_n`, `second_n` count windows, `first_median` and `second_median` are the medians of theirs."""
 
     stage: str
     arm: str

@@ -103,16 +103,39 @@ def test_failures_are_infinite_and_stay_out_of_what_is_published() -> None:
     assert replace(found, reason=None).published().reason is not None
 
 
+def test_failures_are_named_beside_another_reason() -> None:
+    """F10: too few blocks for an interval does not hide that the value itself is among failures."""
+    values, block = run_of(4, 5, 40)
+    failed = np.where(np.arange(200) % 10 == 0, np.inf, values)
+    for found in (
+        quantile_bootstrap(failed, block, 0.95, seed=1),
+        quantile_ratio_bootstrap(failed, block, values, block, 0.95, seed=1),
+    ):
+        assert found.value == math.inf
+        reason = found.published().reason
+        assert reason is not None
+        assert reason.startswith("value among failed requests; not enough data: an interval needs at least 20 blocks")
+
+
+def test_no_interval_beside_a_ratio_that_does_not_exist() -> None:
+    """F10: where the baseline failed there is nothing to be a multiple of, and no [0, 0] either."""
+    values, block = run_of(5, 25, 40)
+    for baseline, why in ((np.full(1000, np.inf), "among its failed requests"), (np.zeros(1000), "is 0")):
+        found = quantile_ratio_bootstrap(values, block, baseline, block, 0.95, seed=1)
+        assert (found.value, found.low, found.high) == (None, None, None)
+        assert why in str(found.reason)
+
+
 def test_ratio_with_failures() -> None:
     values, block = run_of(5, 25, 40)
     failed = np.where(np.arange(1000) % 20 == 0, np.inf, values)
     slower = quantile_ratio_bootstrap(failed, block, values, block, 0.99, seed=1)
     assert (slower.value, slower.low, slower.high) == (math.inf, math.inf, math.inf)
     faster = quantile_ratio_bootstrap(values, block, failed, block, 0.99, seed=1)
-    assert (faster.value, faster.low, faster.high) == (None, 0.0, 0.0)
+    assert (faster.value, faster.low, faster.high) == (None, None, None)
     assert faster.reason == "the baseline's quantile falls among its failed requests"
     unknown = quantile_ratio_bootstrap(failed, block, failed, block, 0.99, seed=1)
-    assert (unknown.value, unknown.low, unknown.high) == (None, 0.0, math.inf)
+    assert (unknown.value, unknown.low, unknown.high) == (None, None, None)
     zero = quantile_ratio_bootstrap(values, block, np.zeros(1000), block, 0.5, seed=1)
     assert (zero.value, zero.reason) == (None, "the baseline's quantile is 0")
 
