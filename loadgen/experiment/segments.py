@@ -83,7 +83,10 @@ class Segments:
             try:
                 await self.standing.servers.close()
             except TargetUnusable as error:
-                self._stop(str(error), "policy")
+                if self._stop_reason is None:
+                    self._stop(str(error), "policy")
+                else:
+                    self._stop_reason = f"{self._stop_reason}; {error}"
         if self._interrupted.is_set():
             return "interrupted", self._stop_reason
         if self._lost is not None:
