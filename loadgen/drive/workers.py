@@ -35,11 +35,15 @@ from loadgen.drive.worker_process import (
 from loadgen.plan import LengthModel, OpenLoop, Segment
 from loadgen.processes import signals_held
 
-START_TIMEOUT_S = 60.0
+START_TIMEOUT_S = 60
 #: To write the last rows.
 CLOSE_TIMEOUT_S = 60
 #: A worker reports four times a second: one that says nothing for so long is not there.
 SILENT_S = 30
+#: The same, and for the close, once what is in flight is cut: the user has asked twice.
+HURRIED_S = 5
+#: After so much silence then, it is said who is waited for.
+TOLD_AFTER_S = 2
 
 
 class Workers:
@@ -47,7 +51,8 @@ class Workers:
     at once, and what is awaited of it ends.
 
     `on_ended(requests, failed)`: so many more requests have ended. `on_samples`: of measured ones among them, where the
-    setup says `watched`. `on_told`: what a worker's teller has counted. `max_requests` is exact over all workers.
+    setup says `watched`. `on_waiting`: after a second stop, which silent worker is waited for. `on_told`: what a
+    worker's teller has counted. `max_requests` is exact over all workers.
     """
 
     def __init__(
@@ -61,9 +66,12 @@ class Workers:
         on_lost: Callable[[str], None] = lambda _reason: None,
         on_samples: Callable[[Sequence[Sample]], None] = lambda _samples: None,
         on_told: Callable[[Any], None] = lambda _told: None,
+        on_waiting: Callable[[str], None] = lambda _who: None,
     ) -> None:
         self._on_samples = on_samples
         self._on_told = on_told
+        self._on_waiting = on_waiting
+        self._stops = 0
         self._setup = replace(setup, workers=workers)
         self._max_requests = max_requests
         self._rate_per_s = max_requests_per_second
@@ -96,7 +104,7 @@ class Workers:
         """Start the processes and wait until all listen."""
         self._budget = None if self._max_requests is None else Budget.of(self._max_requests)
         for number in range(self._setup.workers):
-            self._links.append(_Link(number, self._budget, self._progressed, self._on_lost))
+            self._links.append(_Link(number, self._budget, self._progressed, self._on_lost, self._on_waiting))
         await asyncio.gather(*(link.begin(replace(self._setup, worker=link.number)) for link in self._links))
 
     async def prepare(self, group: Sequence[Segment], lengths: LengthModel) -> None:
@@ -144,8 +152,11 @@ class Workers:
         )  # fmt: skip
 
     def stop(self, reason: StopReason) -> None:
-        """Start nothing more, also in later segments; a second call cuts what is in flight at once."""
+        """Start nothing more, also in later segments; a second call cuts what is in flight at once, and waits a few
+        seconds at most for a worker that says nothing."""
+        self._stops += 1
         for link in self._links:
+            link.hurried = self._stops > 1
             link.send(Stop(reason))
 
     async def close(self) -> list[WorkerEnd]:
@@ -182,12 +193,15 @@ class _Link:
         budget: Budget | None,
         on_progress: Callable[[_Link, Progress], None],
         on_lost: Callable[[str], None],
+        on_waiting: Callable[[str], None],
     ) -> None:
         self.number = number
         self.gone: str | None = None
+        self.hurried = False
         self.progress = Progress(Counts(), {}, None)
         self._on_progress = on_progress
         self._on_lost = on_lost
+        self._on_waiting = on_waiting
         self._heard = 0  # messages
         self._answers: dict[tuple[str, int], asyncio.Future[Any]] = {}
         self._end: WorkerEnd | None = None
@@ -204,9 +218,7 @@ class _Link:
         ready = self._answers[Ready.key] = loop.create_future()
         loop.add_reader(self._pipe.fileno(), self._readable)
         await asyncio.to_thread(self.send, setup)  # large plans: until the process reads
-        await asyncio.wait([ready], timeout=START_TIMEOUT_S)
-        if not ready.done():
-            self.lose(f"did not start within {START_TIMEOUT_S:g} s")
+        await self._answered(ready, START_TIMEOUT_S, "did not start within")
 
     async def ask(self, message: Prepare | Go | Close, key: tuple[str, int], patience_s: int = SILENT_S) -> Any:
         """Send, and wait for the answer; None if the worker is gone, goes meanwhile, or says nothing for so long."""
@@ -214,14 +226,26 @@ class _Link:
             return None
         answer = self._answers[key] = asyncio.get_running_loop().create_future()
         self.send(message)
+        await self._answered(answer, patience_s, "said nothing for")
+        return answer.result()
+
+    async def _answered(self, answer: asyncio.Future[Any], patience_s: int, failing: str) -> None:
+        """Until the answer is there, or the worker is lost."""
         heard, silent_s = self._heard, 0
         while not answer.done():
             await asyncio.wait([answer], timeout=1.0)
             silent_s = silent_s + 1 if self._heard == heard else 0  # our own waits: a stopped terminal is no silence
             heard = self._heard
-            if silent_s > patience_s:
-                self.lose(f"said nothing for {patience_s} s")
-        return answer.result()
+            most_s = min(patience_s, HURRIED_S) if self.hurried else patience_s
+            if answer.done():
+                return
+            if silent_s > most_s:
+                self.lose(f"{failing} {most_s} s")
+            elif self.hurried and silent_s == TOLD_AFTER_S:
+                self._on_waiting(
+                    f"waiting for worker {self.number} (process {self.process.pid}), which says nothing: "
+                    f"{most_s - silent_s + 1} s more at most"
+                )
 
     def send(self, message: WorkerSetup | Prepare | Go | Stop | Close) -> None:
         """What cannot be sent is not: that the worker is gone shows where it is read."""

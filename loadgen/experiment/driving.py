@@ -84,6 +84,7 @@ def make_workers(
     transport: TransportName,
     on_ended: Callable[[int, int], None],
     on_lost: Callable[[str], None],
+    on_waiting: Callable[[str], None],
     on_samples: Callable[[Sequence[Sample]], None],
     watched: bool,
     metrics: RunMetrics | None,
@@ -123,6 +124,7 @@ def make_workers(
         max_requests_per_second=limits.max_requests_per_second,
         on_ended=on_ended,
         on_lost=on_lost,
+        on_waiting=on_waiting,
         on_samples=on_samples,
         on_told=(lambda _told: None) if metrics is None else metrics.told,
     )

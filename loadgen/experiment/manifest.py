@@ -17,11 +17,12 @@ from loadgen.errors import ScenarioError, StorageError
 from loadgen.experiment.driving import TransportName, transport_used
 from loadgen.experiment.preflight import Preflight
 from loadgen.plan import Fitted, LengthModel, Plan
-from loadgen.record import Manifest, new_run_id, open_run
+from loadgen.record import Manifest, open_run
 from loadgen.scenario import LoadedScenario
 
 
 def manifest_of(
+    run_id: str,
     loaded: LoadedScenario,
     plan: Plan,
     lengths: LengthModel,
@@ -35,7 +36,7 @@ def manifest_of(
 ) -> Manifest:
     scenario = loaded.scenario
     return Manifest(
-        run_id=new_run_id(scenario.name),
+        run_id=run_id,
         specload_version=__version__,
         started=datetime.now(UTC).isoformat(timespec="milliseconds"),
         scenario=scenario.model_dump(mode="json"),

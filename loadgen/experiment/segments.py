@@ -64,7 +64,8 @@ class Segments:
         self._workers = make_workers(
             self._writer.manifest.workers, self._scenario, self._plan, self.lengths, prepared.ready, self._limits,
             self._writer, shard=prepared.shard, transport=prepared.transport, on_ended=progress.ended,
-            on_lost=self._on_lost, on_samples=self._watch.take, watched=self._watch.any, metrics=prepared.metrics,
+            on_lost=self._on_lost, on_waiting=progress.say, on_samples=self._watch.take, watched=self._watch.any,
+            metrics=prepared.metrics,
         )  # fmt: skip
         self._waiting: dict[str, deque[float]] = {name: deque(maxlen=WAITING_KEPT) for name in prepared.ready.arms}
         self._interrupted = asyncio.Event()
@@ -83,7 +84,10 @@ class Segments:
             try:
                 await self.standing.servers.close()
             except TargetUnusable as error:
-                self._stop(str(error), "policy")
+                if self._stop_reason is None:
+                    self._stop(str(error), "policy")
+                else:
+                    self._stop_reason = f"{self._stop_reason}; {error}"
         if self._interrupted.is_set():
             return "interrupted", self._stop_reason
         if self._lost is not None:

@@ -7,23 +7,21 @@ its own (`server_adapters.launch`), so only what was started here is stopped her
 
 from __future__ import annotations
 
+import asyncio
 import shlex
+import signal
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
-from loadgen.errors import StorageError, TargetUnusable
+from loadgen.errors import SpecloadError, StorageError, TargetUnusable
 from loadgen.redact import Redactor, printable
 from loadgen.scenario import Arm, Scenario
 from server_adapters.launch import CommandLaunch, LaunchedServer, LaunchError, start
-
-#: What is kept of a command's output, from its end.
-KEPT_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +44,8 @@ class _Running:
 
 @dataclass
 class ArmServers:
-    """The servers of a run's arms that have `start`; arms without are left alone. `runs`: every command, in order."""
+    """The servers of a run's arms that have `start`; arms without are left alone. `runs`: every command, in order.
+    `folder`: takes what the commands say, secrets masked before it is written; made when the first is run."""
 
     folder: Path
     redact: Redactor
@@ -103,10 +102,12 @@ class ArmServers:
         begin, at = time.monotonic(), _now()
         number = sum(run.action == "start" for run in self.runs)
         try:
-            server = await start(launch_of(name, arm, self.folder / f"{number}-{name}.log"))
+            server = await start(launch_of(name, arm, self.folder / f"{number}-{name}.log", self.redact))
         except LaunchError as error:
             self._note(name, "start", url, at, begin, str(error))
             raise TargetUnusable(f"{name}: {self._shown(error)}") from None
+        except OSError as error:
+            raise StorageError(f"{self.folder}: cannot be written: {error.strerror}") from None
         self._running[name] = _Running(server, url)
         self._note(name, "start", url, at, begin, None)
 
@@ -123,37 +124,36 @@ class ArmServers:
         """For the manifest."""
         return [{key: getattr(run, key) for key in HookRun.__slots__} for run in self.runs]
 
-    def keep_logs(self, folder: Path) -> None:
-        """Copy what the commands said into `folder`, redacted. Raises StorageError."""
-        logs = sorted(self.folder.glob("*.log"))
-        try:
-            if logs:
-                folder.mkdir(exist_ok=True)
-            for log in logs:
-                with log.open("rb") as file:
-                    file.seek(max(0, log.stat().st_size - KEPT_BYTES))
-                    text = file.read().decode("utf-8", errors="replace")
-                (folder / log.name).write_text(self.redact(text))
-        except OSError as error:
-            raise StorageError(f"{folder}: cannot be written: {error.strerror}") from None
-
 
 @asynccontextmanager
-async def arm_servers(redact: Redactor, say: Callable[[str], None]) -> AsyncIterator[ArmServers]:
-    """Nothing that was started inside is left running."""
-    with TemporaryDirectory(prefix="specload-servers-") as folder:
-        servers = ArmServers(Path(folder), redact, say)
+async def arm_servers(folder: Path, redact: Redactor, say: Callable[[str], None]) -> AsyncIterator[ArmServers]:
+    """Nothing that was started inside is left running. SIGTERM inside is what Ctrl-C is, unless the loop has another
+    handler for it. `folder`: as in ArmServers."""
+    servers = ArmServers(folder, redact, say)
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, signal.raise_signal, signal.SIGINT)
+    try:
+        yield servers
+    except SpecloadError as error:
         try:
-            yield servers
-        finally:
             await servers.close()
+        except TargetUnusable as stopping:
+            if isinstance(error, TargetUnusable):
+                raise TargetUnusable(f"{error}\n{stopping}") from None
+            say(str(stopping))
+        raise
+    finally:
+        try:
+            await servers.close()
+        finally:
+            loop.remove_signal_handler(signal.SIGTERM)
 
 
 def first_url(arm: Arm) -> str:
     return arm.url or arm.urls[0]
 
 
-def launch_of(name: str, arm: Arm, log_path: Path) -> CommandLaunch:
+def launch_of(name: str, arm: Arm, log_path: Path, redact: Redactor) -> CommandLaunch:
     """How an arm is started and stopped."""
     assert arm.start is not None
     url = first_url(arm)
@@ -166,6 +166,7 @@ def launch_of(name: str, arm: Arm, log_path: Path) -> CommandLaunch:
         env={"SPECLOAD_ARM": name, "SPECLOAD_URL": url, "SPECLOAD_URLS": " ".join(arm.urls or [url])},
         start_timeout_s=arm.start_timeout_s,
         stop_timeout_s=arm.stop_timeout_s,
+        mask=redact,
     )
 
 

@@ -26,7 +26,7 @@ from loadgen.experiment.segments import Prepared, Segments
 from loadgen.experiment.servers import ArmServers, arm_servers
 from loadgen.export import Metrics, RunMetrics, task_types
 from loadgen.plan import Fitted, build_plan
-from loadgen.record import RunWriter, open_run
+from loadgen.record import RunWriter, new_run_id, open_run
 from loadgen.scenario import LoadedScenario, limits_of
 from loadgen.verdict import Verdict
 
@@ -65,14 +65,16 @@ async def run_scenario(loaded: LoadedScenario, options: RunOptions, progress: Pr
     if options.time_budget_s is None:
         refuse_beyond(build_plan(loaded), limits_of(loaded.scenario))
     refuse_unwritable(options.out)
-    async with arm_servers(redactor_of(loaded.scenario), progress.say) as servers:
+    run_id = new_run_id(loaded.scenario.name)
+    logs = options.out / run_id / "servers"
+    async with arm_servers(logs, redactor_of(loaded.scenario), progress.say) as servers:
         ready = await found_ready(loaded.scenario, servers)
         loaded, said = with_baseline(loaded, ready)
         fitted = None
         if options.time_budget_s is not None:
             fitted = await fit_time(loaded, options.time_budget_s, ready, servers.start_s)
             loaded = fitted.loaded
-        prepared, notes = await _prepared(loaded, fitted, ready, servers, options)
+        prepared, notes = await _prepared(run_id, loaded, fitted, ready, servers, options)
 
         state, reason = await _driven(prepared, (*said, *notes), progress)
     judged = _judged(prepared.writer.path, progress)
@@ -82,7 +84,12 @@ async def run_scenario(loaded: LoadedScenario, options: RunOptions, progress: Pr
 
 
 async def _prepared(
-    loaded: LoadedScenario, fitted: Fitted | None, ready: Preflight, servers: ArmServers, options: RunOptions
+    run_id: str,
+    loaded: LoadedScenario,
+    fitted: Fitted | None,
+    ready: Preflight,
+    servers: ArmServers,
+    options: RunOptions,
 ) -> tuple[Prepared, tuple[str, ...]]:
     """Everything up to the first request; and what is to be said about it."""
     limits, plan = limits_of(loaded.scenario), build_plan(loaded)
@@ -90,6 +97,7 @@ async def _prepared(
     notes = (*ready.notes, *check_context(plan, ready), *plan.design.marks)
     lengths = await measure_lengths(loaded, ready)
     manifest = manifest_of(
+        run_id,
         loaded,
         plan,
         lengths,
@@ -134,7 +142,6 @@ def _close(writer: RunWriter, state: str, reason: str | None, segments: Segments
     try:
         writer.manifest.comparison |= {"warmups": segments.warmups.facts(), "hooks": servers.facts()}
         writer.finish(state, reason, lengths=asdict(segments.lengths), workers=segments.ends)
-        servers.keep_logs(writer.path / "servers")
     except StorageError as error:
         return error
     return None

@@ -18,7 +18,7 @@ from loadgen.plan.stages import StagePlan, plan_stages
 from loadgen.plan.streams import Draw
 from loadgen.plan.totals import Drawn, Part, requests_of, total
 from loadgen.plan.types import Case, ClosedLoop, Design, OpenLoop, PhaseName, PlanTotals, Segment
-from loadgen.scenario import LoadedScenario, OwnPrompt, Scenario, Task, Workload, limits_of
+from loadgen.scenario import LoadedScenario, OwnPrompt, Scenario, Task, Workload, limits_of, refuse_segments
 
 #: Cases of a part without a number of requests that enter the hash and the count of reuse.
 DRAWN_UNBOUNDED = 4096
@@ -79,13 +79,15 @@ class Plan:
 
 
 def build_plan(loaded: LoadedScenario) -> Plan:
-    """The plan of a scenario that has passed its checks."""
+    """The plan of a scenario that has passed its checks. Raises ScenarioError where its own choice of blocks makes too
+    many segments of it."""
     scenario = loaded.scenario
     table = CaseTable(loaded)
     stages = plan_stages(scenario)
     digest = sha256(_canonical(_decisive(loaded)))
     drawn, reused = _draw(table, stages, digest)
     cut_stages = [CutStage(i, stage, _blocks(scenario, table, i, stage)) for i, stage in enumerate(stages)]
+    refuse_segments(scenario.passes, sum(len(stage.blocks) for stage in cut_stages), len(scenario.arms))
     segments = segments_of(scenario, cut_stages)
     _add_segments(segments, digest)
     return Plan(

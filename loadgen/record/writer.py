@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import threading
@@ -89,7 +90,9 @@ class RunWriter:
         self._thread.start()
 
     def _open(self) -> None:
-        self.path.mkdir(parents=True)
+        self.path.mkdir(parents=True, exist_ok=True)  # logs of servers that were started first may be there
+        if (self.path / MANIFEST).exists():
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
         self._lock_fd = hold_lock(self.path)
         self.save_manifest()
         self._scrape_file = ArrowFile(self.path / "scrapes.arrow", SCRAPES)

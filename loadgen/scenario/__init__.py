@@ -2,7 +2,14 @@
 
 from loadgen.scenario.arms import Arm, SecretSource
 from loadgen.scenario.base import Environment
-from loadgen.scenario.comparison import ROUNDS, Comparison, DesignName, chosen_baseline, ends_by_time
+from loadgen.scenario.comparison import (
+    ROUNDS,
+    Comparison,
+    DesignName,
+    chosen_baseline,
+    ends_by_time,
+    refuse_segments,
+)
 from loadgen.scenario.lengths import Empirical, Fixed, Length, LogNormal, Normal, PairedLengths, Uniform
 from loadgen.scenario.limits import Limits, Safety, limits_of
 from loadgen.scenario.load import LoadedScenario, load_scenario
@@ -79,5 +86,6 @@ __all__ = [
     "reach_of",
     "read_secret",
     "read_thresholds",
+    "refuse_segments",
     "scenario_schema",
 ]

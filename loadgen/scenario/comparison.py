@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from math import prod
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
+from loadgen.errors import ScenarioError
 from loadgen.scenario.base import FilePath, Loc, Model
 from loadgen.scenario.stages import ConcurrencyStage, Stage
 
@@ -20,6 +22,9 @@ REPEATS = 5
 #: Rounds of requests that a block of a closed loop has at least: with one it would have no steady part.
 ROUNDS = 2
 MAX_BLOCKS = 10_000
+MAX_REPEATS = 1000
+#: Measured segments of a plan: repeats × blocks × stages × arms.
+MAX_SEGMENTS = 100_000
 BASELINE = "baseline"
 
 
@@ -71,6 +76,7 @@ def comparison_problems(scenario: Scenario) -> list[tuple[Loc, str]]:
     problems: list[tuple[Loc, str]] = []
     if named is not None and named not in scenario.arms:
         problems.append((("comparison", "baseline"), f'"{named}" is no arm; there are {", ".join(scenario.arms)}'))
+    problems += _of_size(scenario)
     problems += _of_unpaired(scenario)
     problems += _of_parallel(scenario)
     problems += _of_restart(scenario)
@@ -78,6 +84,30 @@ def comparison_problems(scenario: Scenario) -> list[tuple[Loc, str]]:
         for i, stage in enumerate(scenario.load):
             problems += _of_stage(i, stage, scenario.comparison)
     return problems
+
+
+def _of_size(scenario: Scenario) -> Iterator[tuple[Loc, str]]:
+    """Where the plan chooses the blocks, it looks again (`refuse_segments`)."""
+    factors = (scenario.passes, scenario.comparison.blocks or 1, len(scenario.load), len(scenario.arms))
+    if prod(factors) > MAX_SEGMENTS:
+        repeats, blocks, stages, arms = factors
+        yield (
+            ("repeats",),
+            f"{repeats} repeats × {blocks} blocks × {stages} stages × {arms} arms are {prod(factors):,} segments, and "
+            f"{MAX_SEGMENTS:,} are allowed: ask for fewer repeats or comparison.blocks",
+        )
+
+
+def refuse_segments(repeats: int, blocks: int, arms: int) -> None:
+    """`blocks`: of one repeat, all stages together. Raises ScenarioError where a plan would have too many segments."""
+    if repeats * blocks * arms > MAX_SEGMENTS:
+        raise ScenarioError(
+            [
+                f"repeats: {repeats} repeats × {blocks} blocks of all stages × {arms} arms are "
+                f"{repeats * blocks * arms:,} segments, and {MAX_SEGMENTS:,} are allowed: ask for fewer repeats, "
+                "or for fewer comparison.blocks than the plan would choose"
+            ]
+        )
 
 
 def _of_unpaired(scenario: Scenario) -> Iterator[tuple[Loc, str]]:

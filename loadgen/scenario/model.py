@@ -18,12 +18,18 @@ from loadgen.scenario.base import (
     Environment,
     Loc,
     Model,
-    PositiveInt,
     Seconds,
     SomeSeconds,
     refuse,
 )
-from loadgen.scenario.comparison import REPEATS, ArmName, Comparison, chosen_baseline, comparison_problems
+from loadgen.scenario.comparison import (
+    MAX_REPEATS,
+    REPEATS,
+    ArmName,
+    Comparison,
+    chosen_baseline,
+    comparison_problems,
+)
 from loadgen.scenario.limits import Limits, Safety, combine
 from loadgen.scenario.stages import ArrivalStage, ConcurrencyStage, Ramp, Stage, named
 from loadgen.scenario.threshold_checks import Surroundings, threshold_problems
@@ -112,7 +118,7 @@ class Scenario(Model):
     arms: dict[ArmName, Arm] = Field(
         min_length=1, description="the servers by name; baseline and candidate where two are compared"
     )
-    repeats: PositiveInt | None = Field(
+    repeats: Annotated[int, Field(ge=1, le=MAX_REPEATS)] | None = Field(
         None, validate_default=True, description="passes over the same plan; default: 5 with two arms or more, else 1"
     )
     comparison: Comparison = Field(Comparison(), description="how two arms or more are compared")

@@ -421,3 +421,27 @@ async def test_a_scrape_asks_no_worker(play: Any, http: Any, plan_of: MakePlan, 
             os.kill(pid, signal.SIGCONT)
         exporter.close()
     assert (await one.drive()).accounting.sent == 4
+
+
+async def test_a_worker_that_is_stopped_dead_holds_up_nobody_who_asks_twice(
+    play: Any, http: Any, plan_of: MakePlan, crew: MakeCrew, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the second stop a silent worker is named and given up after seconds, not after half a minute or more."""
+    monkeypatch.setattr("loadgen.drive.workers.HURRIED_S", 3)
+    server = await play(http.answer(2, gap_s=0.2))
+    waiting: list[str] = []
+    plan = plan_of([{"kind": "concurrency", "concurrency": 2, "cases": 400}])
+    one = await crew(server.url, plan, 2, on_waiting=waiting.append)
+    driving = asyncio.create_task(one.drive())
+    await eventually(lambda: one.workers.counts.sent >= 4)
+    pid = one.workers.pids[1]
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    one.workers.stop("user_stop")
+    one.workers.stop("user_stop")
+    async with asyncio.timeout(20):
+        await driving
+        ends = await one.workers.close()
+    assert waiting == [f"waiting for worker 1 (process {pid}), which says nothing: 2 s more at most"]
+    assert [end.died for end in ends] == [None, "worker 1 said nothing for 3 s"]
+    assert one.lost == ["worker 1 said nothing for 3 s"]

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from loadgen.errors import ScenarioError
 from loadgen.plan import ClosedLoop, OpenLoop, Plan, Segment, build_plan, shard
 from loadgen.scenario import LoadedScenario, Scenario
 
@@ -232,3 +233,10 @@ def test_one_arm_has_no_design() -> None:
     assert (plan.design.name, plan.design.marks, plan.design.repeats) == (None, (), 1)
     assert len(measured(plan)) == 1
     assert len(measured(made(arms=1, comparison={"blocks": 4}))) == 4
+
+
+def test_too_many_segments_of_the_plans_own_blocks_are_refused() -> None:
+    """1590 s of an open loop are cut into blocks of 30 s, in every one of 1000 repeats."""
+    load = [{"kind": "arrival_rate", "rate_per_s": 1, "duration_s": 1590}]
+    with pytest.raises(ScenarioError, match=r"1000 repeats × 53 blocks of all stages × 2 arms are 106,000 segments"):
+        made(repeats=1000, load=load, safety={"max_requests": 10_000_000})

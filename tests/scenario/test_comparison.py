@@ -126,3 +126,17 @@ def test_commands_are_words_or_a_text_for_the_shell(build: Build) -> None:
 def test_a_stated_amount_of_warm_up_is_one_window(build: Build, warmup: dict[str, Any], windows: int) -> None:
     """F4: how much is enough is either stated or seen."""
     assert build({"warmup": warmup}).warmup.windows == windows
+
+
+def test_a_plan_has_an_upper_bound(build: Build, refused: Refused) -> None:
+    """Said at once, before anything is planned."""
+    (text,) = refused({"repeats": 1_000_000_000})
+    assert "less than or equal to 1000" in text
+    assert build({"repeats": 1000, "comparison.blocks": 100, "load.0.cases": 800}).passes == 1000
+
+
+def test_a_plan_of_too_many_segments_is_refused(refused: Refused) -> None:
+    assert refused({**TWO, "repeats": 1000, "comparison.blocks": 51, "load.0.cases": 408}) == [
+        "repeats: 1000 repeats × 51 blocks × 1 stages × 2 arms are 102,000 segments, and 100,000 are allowed: ask for "
+        "fewer repeats or comparison.blocks"
+    ]

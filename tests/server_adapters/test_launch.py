@@ -11,6 +11,7 @@ import tempfile
 import textwrap
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -306,6 +307,44 @@ async def test_a_stop_command_that_fails_is_an_error(make: Callable[..., VllmLau
     server = await start(failing)
     with pytest.raises(LaunchError, match=r"could not be stopped \(status 5\)"):
         await server.stop()
+
+
+async def test_a_stop_command_that_takes_too_long_leaves_nothing(
+    make: Callable[..., VllmLaunch], tmp_path: Path
+) -> None:
+    launch = command_launch(make, tmp_path, background=True)
+    stop = f"{launch.stop}; sleep 600 & echo $! >{tmp_path}/child; wait"
+    slow = replace(launch, stop=stop, stop_timeout_s=1.0)
+    server = await start(slow)
+    with pytest.raises(LaunchError, match=r"could not be stopped \(status 1\)"):
+        await server.stop()
+    assert ends(int((tmp_path / "child").read_text()))
+    assert "the stop command took longer than 1 s" in launch.log_path.read_text()
+
+
+async def test_a_stop_command_outlives_the_reader_of_its_words(make: Callable[..., VllmLaunch], tmp_path: Path) -> None:
+    """With a mask the log is a pipe to the launcher: that it was killed must neither end the stop nor hold it up."""
+    launch = command_launch(make, tmp_path, background=True)
+    long = f"head -c 300000 /dev/zero; {launch.stop}; touch {tmp_path}/stopped"
+    program = (
+        "import asyncio, os, signal; from server_adapters.launch import *; "
+        f"launch = CommandLaunch({launch.start!r}, {launch.health_url!r}, {launch.url!r}, "
+        f"__import__('pathlib').Path({str(launch.log_path)!r}), stop={long!r}, mask=str.upper); "
+        "asyncio.run(start(launch)); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    killed = await asyncio.to_thread(subprocess.run, [sys.executable, "-c", program], timeout=60)
+    assert killed.returncode == -signal.SIGKILL
+    pid = int((tmp_path / "pid").read_text())
+    assert await asyncio.to_thread(ends, pid)
+    assert await asyncio.to_thread(exists, tmp_path / "stopped")
+    assert f"PID {pid}" in launch.log_path.read_text()
+
+
+def exists(path: Path) -> bool:
+    deadline = time.monotonic() + 30
+    while not path.exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return path.exists()
 
 
 def test_command_line_with_and_without_speculation(tmp_path: Path) -> None:
