@@ -19,12 +19,14 @@ from loadgen.analyze import (
     estimates_apart,
 )
 from loadgen.errors import ScenarioError
-from loadgen.experiment.judging import difference_text, pooled_stages
+from loadgen.experiment.judging import difference_text, pooled_stages, refuse_other_arms
 from loadgen.record import RunData, list_runs
 from loadgen.scenario import Threshold
 from loadgen.verdict import Facts, Paired, Unpaired, Verdict, default_thresholds, judge
 
 ONE_WINDOW = "the runs were not made in one window: what changed between them is in the difference"
+
+ITSELF = "this is one run, compared with itself: it shows no difference, whatever the servers do"
 
 
 @dataclass(frozen=True)
@@ -44,17 +46,13 @@ def compare_two(first: RunData, second: RunData, thresholds: Sequence[Threshold]
     stages = tuple(stage for stage in own[1] if stage in own[0])
     several = max(map(len, own)) > 1
     chosen = tuple(thresholds) if thresholds else default_thresholds(2, stages if several else ())
-    for threshold in chosen:
-        arm = threshold.selector("arm")
-        if arm is not None and arm not in common:
-            raise ScenarioError([f'"{threshold}": {arm} is no arm of both runs; these are: {", ".join(common)}'])
+    refuse_other_arms(chosen, tuple(common), "of both runs")
     evidence = (
         Paired(estimates_apart(first, second)) if runs.paired else Unpaired(Estimates(first), Estimates(second), common)
     )
     verdict = judge(chosen, evidence, replace(_facts(first, second, runs, common), stages=stages))
     assert verdict is not None
-    if not thresholds:
-        verdict = verdict.model_copy(update={"thresholds_from": "defaults"})
+    verdict = verdict.model_copy(update={"thresholds_from": "command_line" if thresholds else "defaults"})
     return Compared(runs, verdict)
 
 
@@ -74,7 +72,7 @@ def _facts(first: RunData, second: RunData, runs: RunsCompared, common: dict[str
         validity=worst.state,
         validity_reasons=tuple(_reasons((first, second), summaries)),
         differences=tuple(unlike),
-        noted=(ONE_WINDOW, runs.why),
+        noted=(ITSELF if second.manifest.run_id == first.manifest.run_id else ONE_WINDOW, runs.why),
         reproduce=(f"specload compare {first.manifest.run_id} {second.manifest.run_id}",),
     )
 

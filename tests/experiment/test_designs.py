@@ -322,6 +322,8 @@ async def test_an_aa_run_must_be_one(tmp_path: Path, urls: dict[str, str]) -> No
     file = write(tmp_path, arms, comparison={"design": "parallel", "aa_run": "other"})
     with pytest.raises(ScenarioError, match=r"comparison\.aa_run"):
         await run_scenario(load_scenario(file), RunOptions(tmp_path / "runs"), Quiet())
+    with pytest.raises(ScenarioError, match=r"comparison\.aa_run"):
+        await check(load_scenario(file), targets=False)
 
 
 async def test_check_starts_nothing(tmp_path: Path, cli: Callable[..., Awaitable[Any]]) -> None:
