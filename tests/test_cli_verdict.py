@@ -126,7 +126,7 @@ def test_one_arm_without_thresholds_has_nothing_to_judge(tmp_path: Path) -> None
 def test_report_formats_hold_the_same_verdict() -> None:
     summary = json.loads(specload("report", RUN, "--format", "json").stdout)
     names = [t["name"] for t in summary["verdict"]["thresholds"]]
-    assert len(names) == 4
+    assert len(names) == 8
     (suite,) = ElementTree.fromstring(specload("report", RUN, "--format", "junit").stdout.encode())
     assert [case.get("name") for case in suite] == [*names, "measurement"]
     text = specload("report", RUN, "--format", "markdown").stdout

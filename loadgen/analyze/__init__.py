@@ -3,10 +3,11 @@
 from loadgen.analyze.apart import arms_in_common, compare_runs, estimates_apart
 from loadgen.analyze.environment import differences, environment_diff
 from loadgen.analyze.environment_rules import ENVIRONMENT_KEYS, EXPECTED_KEYS
-from loadgen.analyze.estimates import SELECTORS, Estimates, Query
+from loadgen.analyze.estimates import SELECTORS, Estimates, Query, Where
 from loadgen.analyze.findings import RULES
 from loadgen.analyze.metrics import METRICS, MetricSpec
 from loadgen.analyze.run import analyze
+from loadgen.analyze.speedup import SPEEDUP_MIXED, SPEEDUP_NAMES, SpeedupOf
 from loadgen.analyze.statistics import (
     LEVEL,
     MIN_BLOCKS,
@@ -26,6 +27,7 @@ from loadgen.analyze.statistics import (
     quantile_ratio_bootstrap,
     ratio_of_sums_clustered,
     share_bootstrap,
+    share_difference,
 )
 from loadgen.analyze.summary import (
     Absent,
@@ -69,6 +71,8 @@ __all__ = [
     "RESAMPLES",
     "RULES",
     "SELECTORS",
+    "SPEEDUP_MIXED",
+    "SPEEDUP_NAMES",
     "Absent",
     "AllSent",
     "Arm",
@@ -99,11 +103,13 @@ __all__ = [
     "RunsCompared",
     "Speculation",
     "Speedup",
+    "SpeedupOf",
     "Stream",
     "Summary",
     "Throughput",
     "Unpaired",
     "Validity",
+    "Where",
     "analyze",
     "arms_in_common",
     "blocks_for_precision",
@@ -123,4 +129,5 @@ __all__ = [
     "quantile_ratio_bootstrap",
     "ratio_of_sums_clustered",
     "share_bootstrap",
+    "share_difference",
 ]

@@ -1,4 +1,4 @@
-"""Numbers of one arm by itself, with intervals (docs/method.md, "Intervals").
+"""Numbers of one arm by itself, with intervals (docs/method.md, "Intervals of one arm").
 
 Blocks are the design blocks where there are enough of them, else equal parts of the measured segments by sending
 time, none shorter than two median requests, so that what one block holds says little of the next.
@@ -25,12 +25,14 @@ from loadgen.analyze.statistics import (
     MIN_BLOCKS,
     Estimate,
     mean_bootstrap,
+    none_in,
     quantile_bootstrap,
     ratio_of_sums_clustered,
     share_bootstrap,
 )
 from loadgen.analyze.throughput import met
 from loadgen.analyze.values import CHUNK, CLIENT, COUNTERS, PER_REQUEST
+from loadgen.drive import Outcome
 
 #: Parts that measured segments are cut into where there are too few design blocks; the least length of one, as a
 #: multiple of the median total time
@@ -116,12 +118,26 @@ def _of_requests(chosen: Chosen, name: str, aggregate: str) -> Estimate:
         value = float(values.max() if aggregate == "max" else values.min())
         why = "an extreme has no interval"
         return Estimate(value, None, None, len(values), "requests", aggregate, source, why, chosen.level)
-    if aggregate not in ("avg", "value"):
-        return unknown(f"{name} has no {aggregate}", level=chosen.level)
     fine = np.isfinite(values)
-    found = mean_bootstrap(values[fine], chosen.block[rows][fine], seed=chosen.seed, level=chosen.level, source=source)
+    if aggregate == "pooled" and name == "tpot_s":
+        found = _pooled_tpot(chosen, rows[fine])
+    elif aggregate in ("avg", "value"):
+        found = mean_bootstrap(
+            values[fine], chosen.block[rows][fine], seed=chosen.seed, level=chosen.level, source=source
+        )
+    else:
+        return unknown(f"{name} has no {aggregate}", level=chosen.level)
     failed = int((~fine).sum())
     return with_note(found, f"{failed} requests that did not end ok are not in the mean" if failed else None)
+
+
+def _pooled_tpot(chosen: Chosen, rows: Ints) -> Estimate:
+    """Each token counts once, not each request: the mean whose ratio is E ÷ c."""
+    frame = chosen.side.frame
+    seconds, tokens = frame.decode_s[rows], frame.decode_tokens[rows]
+    return ratio_of_sums_clustered(
+        seconds, tokens, chosen.block[rows], unit="blocks", level=chosen.level, source=CHUNK, share=False
+    )
 
 
 def _nothing(chosen: Chosen, name: str, failed: int) -> Estimate:
@@ -174,19 +190,31 @@ def hits_of(side: Side, name: str, slos: Mapping[str, Any]) -> Bools | str:
     return met(side.frame, limits) if limits else "the scenario sets no SLO"
 
 
+def asked_of(side: Side, name: str) -> Bools:
+    """(n,) which requests a share is of. What our own drain or stop cut is no error."""
+    if name == "error_share":
+        return np.asarray(side.frame.outcome != Outcome.ABORTED.value, dtype=np.bool_)
+    return np.ones(side.frame.n, dtype=np.bool_)
+
+
 def _share(chosen: Chosen, name: str) -> Estimate:
     hits = hits_of(chosen.side, name, chosen.slos)
     if isinstance(hits, str):
         return unknown(hits, unit="requests", level=chosen.level)
-    rows = chosen.rows
+    asked = asked_of(chosen.side, name)[chosen.rows]
+    rows = chosen.rows[asked]
+    cut = int((~asked).sum())
     if not len(rows):
-        return unknown("no request was sent in this selection", unit="requests", level=chosen.level)
-    return share_bootstrap(hits[rows].astype(np.float64), chosen.block[rows], seed=chosen.seed, level=chosen.level)
+        why = (
+            f"all {cut} requests were cut by our own drain or stop" if cut else "no request was sent in this selection"
+        )
+        return unknown(why, unit="requests", level=chosen.level)
+    found = share_bootstrap(hits[rows].astype(np.float64), chosen.block[rows], seed=chosen.seed, level=chosen.level)
+    return with_note(found, f"{cut} requests that our own drain or stop cut are not in it" if cut else None)
 
 
 def _rate(chosen: Chosen, name: str) -> Estimate:
     """Σ over the blocks ÷ Σ of their steady windows."""
-    side, rows = chosen.side, chosen.rows
     counted = _counted_in(chosen, name)
     if isinstance(counted, str):
         return unknown(counted, level=chosen.level)
@@ -196,12 +224,23 @@ def _rate(chosen: Chosen, name: str) -> Estimate:
     if not told.any():
         why = next((w.steady_reason for w in chosen.windows if w.steady is None), "no measured segment was begun")
         return unknown(why, level=chosen.level)
-    uncounted = int(side.flow.uncounted[rows[side.frame.net[rows]]].sum()) if "tokens" in name else 0
+    if name == "goodput_requests_per_s" and not total.any():
+        return none_in(float(duration[told].sum()), level=chosen.level, source=CHUNK)
     found = ratio_of_sums_clustered(
-        total[told], duration[told], np.flatnonzero(told), unit="blocks", level=chosen.level, source=CHUNK
+        total[told], duration[told], np.flatnonzero(told), unit="blocks", level=chosen.level, source=CHUNK, share=False
     )
-    note = f"{uncounted} requests have output that nobody counted: a lower bound only" if uncounted else None
-    return with_note(found, note)
+    uncounted = int(chosen.side.flow.uncounted[mine].sum()) if "tokens" in name else 0
+    if uncounted:
+        return _at_least(found, f"{uncounted} requests have output that nobody counted")
+    return found if found.value else replace(found, reason=f"not one token came in {duration[told].sum():.4g} s")
+
+
+def _at_least(found: Estimate, why: str) -> Estimate:
+    """More came than was counted: there is no upper limit, and of nothing counted no number at all."""
+    if not found.value:
+        return unknown(why, found.n, found.unit, found.source, found.level)
+    high = None if found.high is None else float("inf")
+    return with_note(replace(found, high=high), f"{why}: a lower bound only")
 
 
 def _counted_in(chosen: Chosen, name: str) -> tuple[Ints, Floats] | str:
@@ -336,8 +375,7 @@ def _tokens_per_step(chosen: Chosen) -> Estimate:
     )
 
 
-def values_of(side: Side, rows: Ints, name: str) -> Floats:
-    """The number of the ok requests among `rows` that have it."""
+def with_value(side: Side, rows: Ints, name: str) -> Ints:
+    """The ok requests among `rows` that have the number."""
     mine = rows[side.frame.ok[rows] & population(side.frame, name)[rows]]
-    values = column(side.frame, name)[mine]
-    return values[~np.isnan(values)]
+    return mine[~np.isnan(column(side.frame, name)[mine])]

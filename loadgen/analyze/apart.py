@@ -1,8 +1,9 @@
 """Two runs made apart (docs/method.md, "Runs made apart").
 
 Where their plans are equal the cases are, so blocks and cases are paired, although not in one window. Else the
-requests of equally named stages are two independent samples: Mann–Whitney, Hodges–Lehmann, and the share of pairs
-in which the second is larger.
+windows of equally named stages, each with the median of its requests, are two independent samples: Mann–Whitney,
+Hodges–Lehmann, and the share of pairs in which the second is larger. Requests of one window share its load and are no
+independent ones, however many there are.
 """
 
 from __future__ import annotations
@@ -12,19 +13,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from loadgen.analyze.absolute import values_of
+from loadgen.analyze.absolute import Chosen, with_value
 from loadgen.analyze.arms import arm_data
 from loadgen.analyze.columns import Floats
 from loadgen.analyze.comparison import compare, shown
 from loadgen.analyze.estimates import Estimates
-from loadgen.analyze.metrics import METRICS
+from loadgen.analyze.metrics import METRICS, column
 from loadgen.analyze.pairs import unknown
-from loadgen.analyze.statistics import MannWhitney, holm, mann_whitney
+from loadgen.analyze.statistics import MIN_BLOCKS, MannWhitney, holm, inflation, mann_whitney
 from loadgen.analyze.summary import RunsCompared, Unpaired
 from loadgen.record import RunData
 
 FIRST, SECOND = "first", "second"
-#: Numbers that are compared request by request
+#: Numbers that are compared by their medians in windows
 COMPARED = (
     "ttft_s",
     "tpot_s",
@@ -36,8 +37,8 @@ COMPARED = (
     "server_prefill_s",
     "server_decode_s",
 )
-#: Requests of each run below which nothing is said; chance of a false alarm over all rows
-ENOUGH, ALPHA = 20, 0.05
+#: Chance of a false alarm over all rows
+ALPHA = 0.05
 NOT_ONE_WINDOW = "the runs were not made in one window: a drift of server, host or network between them looks the same"
 
 
@@ -54,7 +55,7 @@ class _Row:
 def compare_runs(first: RunData, second: RunData) -> RunsCompared:
     """`second` against `first`, arm by arm of equal name (of one arm each: these). Pure.
 
-    Percentiles and tails of `rows` count failures; `unpaired` is of ok requests only, with the error shares beside.
+    Percentiles and tails of `rows` count failures; `unpaired` is of ok requests only, with the failures named beside.
     """
     pairs = _arms(first, second)
     names = f"{first.manifest.run_id} and {second.manifest.run_id}"
@@ -67,7 +68,7 @@ def compare_runs(first: RunData, second: RunData) -> RunsCompared:
             first, second, True, "their plans are equal, so their cases are", rows=rows, notes=[NOT_ONE_WINDOW]
         )
     found = _adjusted([row for arms in pairs for row in _unpaired(first, second, arms)])
-    why = "their plans differ, so their cases do: requests are compared as two independent samples"
+    why = "their plans differ, so their cases do: their windows are compared as two independent samples"
     return _result(first, second, False, why, unpaired=found, notes=[NOT_ONE_WINDOW, *_shares(first, second, pairs)])
 
 
@@ -101,10 +102,23 @@ def _unpaired(first: RunData, second: RunData, arms: tuple[str, str]) -> Iterato
     for stage in (s for s in one.stages() if s in other.stages()):
         chosen = [e.chosen(arm, {"stage": stage}) for e, arm in ((one, arms[0]), (other, arms[1]))]
         for name in COMPARED:
-            a, b = (values_of(c.side, c.rows, name) for c in chosen)
+            a, b = (_medians(c, name) for c in chosen)
             if len(a) or len(b):
-                enough = min(len(a), len(b)) >= ENOUGH
-                yield _Row(stage, label, name, a, b, mann_whitney(b, a) if enough else None)
+                yield _Row(stage, label, name, a, b, _tested(b, a))
+
+
+def _medians(chosen: Chosen, name: str) -> Floats:
+    """Of the ok requests of each window that have the number, in order of time."""
+    rows = with_value(chosen.side, chosen.rows, name)
+    block, values = chosen.block[rows], column(chosen.side.frame, name)[rows]
+    return np.array([np.median(values[block == at]) for at in np.unique(block)], dtype=np.float64)
+
+
+def _tested(second: Floats, first: Floats) -> MannWhitney | None:
+    """None: too few windows to see how much each says of the next."""
+    if min(len(second), len(first)) < MIN_BLOCKS:
+        return None
+    return mann_whitney(second, first, inflated=max(inflation(second), inflation(first)))
 
 
 def _adjusted(rows: list[_Row]) -> list[Unpaired]:
@@ -116,7 +130,7 @@ def _adjusted(rows: list[_Row]) -> list[Unpaired]:
 
 
 def _shown(row: _Row, adjusted: float | None) -> Unpaired:
-    few = unknown(f"not enough data: needs {ENOUGH} requests with it in each run", unit="requests")
+    few = unknown(f"not enough data: needs {MIN_BLOCKS} windows with it in each run", unit="windows")
     shift, share = (few, few) if row.found is None else (row.found.hodges_lehmann, row.found.cles)
     word = "not enough data"
     if adjusted is not None and share.value is not None:

@@ -12,11 +12,11 @@ import numpy as np
 
 from loadgen.analyze.columns import Bools, Floats, Ints
 from loadgen.analyze.metrics import COUNTED, all_sent, column
-from loadgen.analyze.pairs import BLOCKS, Pair, nothing_from, ratio_of_blocks, unknown, with_note
+from loadgen.analyze.pairs import BLOCKS, Pair, left_out, nothing_from, ratio_of_blocks, unknown, with_note
 from loadgen.analyze.samples_by_block import drawn
 from loadgen.analyze.sides import Side
 from loadgen.analyze.spec_counts import Steps, from_step_counters
-from loadgen.analyze.statistics import Estimate, bonferroni, mean_bootstrap, quantile_ratio_bootstrap
+from loadgen.analyze.statistics import Estimate, bonferroni, mean_bootstrap, quantile_ratio_bootstrap, share_difference
 from loadgen.analyze.values import CHUNK, CLIENT, COUNTERS, PER_REQUEST
 
 #: Share of a block at full load from which its steady window speaks for it
@@ -102,12 +102,18 @@ def _difference(pair: Pair, by_block: Floats, level: float, seed: int, source: s
     return replace(mean_bootstrap(differences[told], block, seed=seed, level=level, source=source), unit=BLOCKS)
 
 
-def share_difference(pair: Pair, hits: tuple[Bools, Bools], level: float, seed: int) -> Estimate:
-    """Share of the sent requests with a hit, candidate − baseline, mean over blocks."""
-    shares = []
-    for (side, rows), hit in zip(pair.sides, hits, strict=True):
-        shares.append(side.sums(rows, hit[rows].astype(np.float64)) / side.sums(rows, np.ones(len(rows))))
-    return _difference(pair, shares[0] - shares[1], level, seed, CLIENT)
+def difference_of_shares(
+    pair: Pair, hits: tuple[Bools, Bools], asked: tuple[Bools, Bools], level: float, seed: int
+) -> Estimate:
+    """Share of the requests `asked` of with a hit, in the blocks that both arms finished, candidate − baseline."""
+    parts = []
+    for (side, rows), hit, among in zip(pair.sides, hits, asked, strict=True):
+        mine = rows[np.isin(side.block[rows], pair.blocks) & among[rows]]
+        if not len(mine):
+            return unknown(f"{side.name} has no request in a block that both arms finished", level=level)
+        parts.append((hit[mine].astype(np.float64), side.block[mine]))
+    found = share_difference(parts[0], parts[1], seed=seed, level=level)
+    return with_note(found, left_out(pair))
 
 
 def quantile_ratio(pair: Pair, name: str, q: float, level: float, seed: int) -> Estimate:

@@ -56,7 +56,7 @@ _BY_DIFFERENCE = ("error_share", "output_len", "server_queue_s", "server_prefill
 
 @dataclass(frozen=True)
 class Cut:
-    """One row to be made: `where` without the stage; `family`: rows of its breakdown and candidate."""
+    """One row to be made. `where`: its selectors but the arm; `family`: rows of its breakdown, of all candidates."""
 
     candidate: str
     stage: str

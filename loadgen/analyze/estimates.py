@@ -1,24 +1,24 @@
-"""Any number of a run that a threshold may ask for, with its interval (docs/method.md, "Intervals").
+"""Any number of a run that a threshold may ask for, with its interval (docs/method.md, "Intervals of one arm").
 
 Percentiles are of the all-sent view: failed and drain-cut requests count as +∞.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
 from loadgen.analyze import beside
-from loadgen.analyze.absolute import Chosen, estimate_of, hits_of
+from loadgen.analyze.absolute import Chosen, asked_of, estimate_of, hits_of
 from loadgen.analyze.arms import ArmData, arm_data, baseline_of
 from loadgen.analyze.columns import Ints
 from loadgen.analyze.metrics import METRICS, quantile_of
-from loadgen.analyze.pairs import Pair, unknown, with_note
-from loadgen.analyze.sides import Side, planned_blocks, sides_of
-from loadgen.analyze.speedup import SpeedupKind, kind_of
+from loadgen.analyze.pairs import Pair, unknown
+from loadgen.analyze.sides import Side, block_key, planned_blocks, sides_of
+from loadgen.analyze.speedup import SPEEDUP_MIXED, SpeedupKind, SpeedupOf, kind_alone, kind_of
 from loadgen.analyze.statistics import LEVEL, Estimate
 from loadgen.record import RunData
 
@@ -26,13 +26,15 @@ Where = tuple[tuple[str, str], ...]
 #: Selectors besides `arm`; all but the first three split the requests of a stage
 SELECTORS = ("stage", "concurrency", "rate_per_s", "task_type", "input_segment", "output_segment")
 _OF_STAGES = SELECTORS[:3]
+#: Shorter blocks are mostly filling and draining (docs/comparison.md, "Blocks")
+SHORT_BLOCK_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
     """`metric`: a name of `METRICS`. `aggregate`: "p50" … "p99.9", "avg", "max", "min", "count", or "value" of what is
-    one number. `where`: (selector, value), all must hold: `arm` and `SELECTORS`, measured phase only. `relative`:
-    to the baseline in the same design blocks."""
+    one number; of `tpot_s` also "pooled": Σ decode seconds ÷ Σ decode tokens. `where`: (selector, value), all must
+    hold: `arm` and `SELECTORS`, measured phase only. `relative`: to the baseline in the same design blocks."""
 
     metric: str
     aggregate: str
@@ -59,7 +61,7 @@ class Estimates:
         named = baseline or baseline_of(run)
         self.baseline: str | None = named if named in data and len(data) > 1 else None
         self.design: str = (design or run.manifest.design).split(":")[0]
-        planned = planned_blocks(run.manifest.comparison) if design is None else ()
+        planned = planned_blocks(run.manifest.comparison)
         self.sides: dict[str, Side] = sides_of(data, self.baseline, planned)
         #: stages that end by time: shown, not paired, and no part of a question that names no stage
         self.unpaired: frozenset[str] = frozenset((scenario.get("comparison") or {}).get("unpaired") or ())
@@ -148,6 +150,40 @@ class Estimates:
     def kind(self, pair: Pair) -> SpeedupKind:
         return kind_of(pair)
 
+    def kind_alone(self, where: Where) -> SpeedupOf | None:
+        """Of what a speedup of this selection of one arm is to be taken: its load decides. None: closed and open."""
+        chosen = self.chosen(dict(where)["arm"], {name: value for name, value in where if name != "arm"})
+        rows = self._comparable(chosen.side, chosen.rows, dict(where))
+        return kind_alone(chosen.side, rows, chosen.whole)
+
+    def short_blocks(self) -> Iterator[tuple[str, float]]:
+        """Stages whose finished blocks lasted less than `SHORT_BLOCK_S`, with the median of their seconds."""
+        stages = {w.phase.stage_index: w.phase.stage for side in self.sides.values() for w in side.data.windows}
+        for index, stage in sorted(stages.items()):
+            lengths = [
+                length
+                for side in self.sides.values()
+                for key, length, whole in zip(side.keys, side.whole_s, side.whole, strict=True)
+                if key[0] == index and whole
+            ]
+            if lengths and np.median(lengths) < SHORT_BLOCK_S:
+                yield stage, float(np.median(lengths))
+
+    def halves(self) -> Iterator[tuple[str, int, int]]:
+        """Of each stage: the blocks that all arms finished before their nodes were exchanged, and after it."""
+        sides = list(self.sides.values())
+        swapped = {block_key(w): w.phase.swapped for side in sides for w in side.data.windows}
+        whole = np.logical_and.reduce([side.whole for side in sides])
+        driven = [(key[0], swapped[key]) for key, done in zip(sides[0].keys, whole, strict=True) if done]
+        stages = {w.phase.stage_index: w.phase.stage for side in sides for w in side.data.windows}
+        for index, stage in sorted(stages.items()):
+            yield stage, driven.count((index, False)), driven.count((index, True))
+
+    def mixed(self) -> bool:
+        """The stages of a question without a stage are closed and open loops: each has a speedup of another kind."""
+        pairs = [self.pair(arm, {}) for arm in self.arms]
+        return any(isinstance(pair, Pair) and kind_of(pair).mixed for pair in pairs)
+
     def _beside(self, pair: Pair, query: Query, level: float) -> Estimate:
         spec, name = METRICS[query.metric], query.metric
         if spec.kind == "relative":
@@ -156,7 +192,8 @@ class Estimates:
             mine, theirs = (hits_of(side, name, self.slos) for side in (pair.candidate, pair.baseline))
             if isinstance(mine, str) or isinstance(theirs, str):
                 return unknown(str(mine), level=level)
-            return beside.share_difference(pair, (mine, theirs), level, self.seed)
+            asked = (asked_of(pair.candidate, name), asked_of(pair.baseline, name))
+            return beside.difference_of_shares(pair, (mine, theirs), asked, level, self.seed)
         q = quantile_of(query.aggregate)
         if query.relative == "difference":
             return self._difference(pair, query, q, level)
@@ -169,10 +206,10 @@ class Estimates:
     def _relative(self, pair: Pair, name: str, level: float) -> Estimate:
         if name == "speedup":
             kind = kind_of(pair)
-            found = self._relative(
-                kind.pair, "speedup_net" if kind.kind == "net_throughput" else "speedup_decode", level
-            )
-            return with_note(found, kind.note)
+            if kind.mixed:
+                return unknown(SPEEDUP_MIXED, len(pair.blocks), level=level)
+            found = self._relative(pair, "speedup_net" if kind.kind == "net_throughput" else "speedup_decode", level)
+            return replace(found, method=f"{kind.name}: {found.method}")
         if name == "speedup_net":
             return beside.net_throughput(pair, level)
         if name == "speedup_total_time":

@@ -1,4 +1,4 @@
-"""Intervals of the percentiles of whole stages and whole arms, ok view (docs/method.md, "Intervals")."""
+"""Intervals of the percentiles of whole stages and whole arms, ok view (docs/method.md, "Intervals of one arm")."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ METRICS: Mapping[str, MetricSpec] = {
     "verify_time_s": MetricSpec("s", "request", True, "time spent verifying, where the server tells it"),
     "chunk_gap_s": MetricSpec("s", "sample", True, "time between arrivals of a request, ok streams"),
     "token_latency_s": MetricSpec("s", "sample", True, "gap ÷ tokens of the arrival, each token once, ok streams"),
-    "error_share": MetricSpec("1", "share", True, "requests that did not end ok ÷ sent"),
+    "error_share": MetricSpec("1", "share", True, "failed requests ÷ sent, without those our own drain or stop cut"),
     "goodput_share": MetricSpec("1", "share", False, "requests within every SLO ÷ sent"),
     "net_tokens_per_s": MetricSpec("tokens/s", "rate", False, "net throughput of the steady windows"),
     "goodput_requests_per_s": MetricSpec("1/s", "rate", False, "requests within every SLO, per second"),

@@ -116,7 +116,7 @@ def ratio_of_blocks(pair: Pair, candidate: Floats, baseline: Floats, level: floa
     if why_not:
         return unknown(f"not enough data: {why_not}", len(pair.blocks), source=source, level=level)
     known = ~(np.isnan(mine) | np.isnan(theirs))
-    note = _left_out(pair, int((~known).sum()))
+    note = left_out(pair, int((~known).sum()))
     if not known.any():
         return unknown(note or "no design block is finished in both arms", source=source, level=level)
     couples, single = _couples(pair, pair.blocks[known])
@@ -177,7 +177,8 @@ def _some(parts: list[str]) -> str:
     return f"{', '.join(parts[:NAMED])}{more}"
 
 
-def _left_out(pair: Pair, unknown_in: int) -> str | None:
+def left_out(pair: Pair, unknown_in: int = 0) -> str | None:
+    """Blocks that are in no number of the pair, `unknown_in` of them since theirs is not known; None: all are."""
     parts = []
     if pair.unfinished:
         blocks = "1 block" if pair.unfinished == 1 else f"{pair.unfinished} blocks"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -12,63 +13,69 @@ from loadgen.analyze.pairs import Pair
 from loadgen.analyze.sides import BlockKey, Side, block_key
 
 CLOSED = "concurrency"
+CLOSED_WHY = "closed loop at equal concurrency: net throughput says what the servers could do"
 #: An open loop whose requests in flight grew by more than this, and by more than so many, from the middle to the end
 #: of the load did not keep up
 GREW, BY = 1.5, 3.0
 
 
+SpeedupOf = Literal["net_throughput", "tpot"]
+SPEEDUP_NAMES: Mapping[SpeedupOf, str] = {"net_throughput": "net throughput", "tpot": "time per token"}
+SPEEDUP_MIXED = (
+    "closed and open loops have no speedup in common (net throughput of the one, time per token of the other): "
+    "name a stage"
+)
+
+
 @dataclass(frozen=True)
 class SpeedupKind:
-    """`pair`: what it is taken of: stages of one kind. `note`: what is missing from it, or must be known."""
+    """`mixed`: closed and open stages, of which `kind` is that of the closed ones: there is no one speedup of both."""
 
-    kind: Literal["net_throughput", "tpot"]
+    kind: SpeedupOf
     why: str
-    pair: Pair
-    note: str | None = None
+    mixed: bool = False
+
+    @property
+    def name(self) -> str:
+        return SPEEDUP_NAMES[self.kind]
 
 
 def kind_of(pair: Pair) -> SpeedupKind:
     """Closed loops: net throughput; open ones, and a part of the requests of a stage: time per output token."""
     blocks = pair.blocks if len(pair.blocks) else np.unique(pair.baseline.block[pair.base_rows])
-    closed = np.isin(blocks, _closed_blocks(pair))
-    if not pair.whole and not _everything(pair):
+    closed = np.isin(blocks, _closed_blocks(pair.baseline))
+    if not pair.whole and not all(_everything(side, rows, pair.blocks) for side, rows in pair.sides):
         why = (
             "a task or length of a mixed load gets the throughput that the mix gives it, so time per token is compared"
         )
-        return SpeedupKind("tpot", why, pair)
+        return SpeedupKind("tpot", why)
     if len(blocks) and closed.all():
-        why = "closed loop at equal concurrency: net throughput says what the servers could do"
-        return SpeedupKind("net_throughput", why, pair)
+        return SpeedupKind("net_throughput", CLOSED_WHY)
     if not closed.any():
-        return SpeedupKind("tpot", _open(pair), pair)
-    note = "of the closed-loop stages only: open ones deliver what was asked"
-    why = "closed loop at equal concurrency: net throughput says what the servers could do"
-    return SpeedupKind("net_throughput", why, _only(pair, blocks[closed]), note)
+        return SpeedupKind("tpot", _open(pair))
+    return SpeedupKind("net_throughput", CLOSED_WHY, mixed=True)
 
 
-def _everything(pair: Pair) -> bool:
+def kind_alone(side: Side, rows: Ints, whole: bool) -> SpeedupOf | None:
+    """The same of one arm, whose load it was; None: closed and open stages."""
+    blocks = np.unique(side.block[rows])
+    closed = np.isin(blocks, _closed_blocks(side))
+    if not closed.any() or (not whole and not _everything(side, rows, blocks)):
+        return "tpot"
+    return "net_throughput" if closed.all() else None
+
+
+def _everything(side: Side, rows: Ints, blocks: Ints) -> bool:
     """The selection leaves out no request of its blocks (a task that is alone in its stage)."""
-    for side, rows in ((pair.candidate, pair.rows), (pair.baseline, pair.base_rows)):
-        inside = np.isin(side.block, pair.blocks)
-        if int(inside.sum()) != int(inside[rows].sum()):
-            return False
-    return True
+    inside = np.isin(side.block, blocks)
+    return int(inside.sum()) == int(inside[rows].sum())
 
 
-def _closed_blocks(pair: Pair) -> Ints:
-    executors = {w.phase.stage_index: (w.phase.executor, w.phase.concurrency) for w in pair.baseline.data.windows}
-    is_closed = [executors.get(key[0], ("", None)) for key in pair.baseline.keys]
+def _closed_blocks(side: Side) -> Ints:
+    executors = {w.phase.stage_index: (w.phase.executor, w.phase.concurrency) for w in side.data.windows}
+    is_closed = [executors.get(key[0], ("", None)) for key in side.keys]
     return np.array(
         [i for i, (kind, level) in enumerate(is_closed) if kind == CLOSED and level is not None], dtype=np.int64
-    )
-
-
-def _only(pair: Pair, blocks: Ints) -> Pair:
-    rows, base = pair.rows, pair.base_rows
-    return replace(
-        pair,
-        rows=rows[np.isin(pair.candidate.block[rows], blocks)],
-        base_rows=base[np.isin(pair.baseline.block[base], blocks)],
     )
 
 

@@ -34,11 +34,11 @@ KEPT = 5000
 
 class Sample(NamedTuple):
     """One ended request of a measured segment. `times` as `LIVE_TIMES`, seconds: +∞ of a failed request, None where
-    the request has no such time."""
+    the request has no such time. `failed` None: our own drain cut it, which is no error of the server's."""
 
     segment: int
     task_type: str
-    failed: bool
+    failed: bool | None
     times: tuple[float | None, ...]
 
 
@@ -110,9 +110,9 @@ class _Watch:
         if at_s < self._begin_s or not (segment.arm == self._arm or compared) or not self._chosen(sample, segment):
             return
         metric = self._threshold.metric
-        value = float(sample.failed) if metric == "error_share" else sample.times[LIVE_TIMES.index(metric)]
+        value = sample.failed if metric == "error_share" else sample.times[LIVE_TIMES.index(metric)]
         if value is not None:
-            (self._base if compared else self._mine).append(value)
+            (self._base if compared else self._mine).append(float(value))
             self._total += not compared
 
     def _chosen(self, sample: Sample, segment: Segment) -> bool:

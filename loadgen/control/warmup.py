@@ -1,4 +1,4 @@
-"""Has the server settled? Asked after every window of warm-up (docs/method.md, "Comparing")."""
+"""Has the server settled? Asked after every window of warm-up (docs/comparison.md, "Warm-up")."""
 
 from __future__ import annotations
 

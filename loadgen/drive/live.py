@@ -13,14 +13,17 @@ KEPT = 256
 
 
 def sample_of(attempt: Attempt) -> Sample | None:
-    """The times as docs/method.md, "Per request", defines them; what was cut by a stop of ours is no sample."""
+    """The times as docs/method.md, "Per request", defines them; what was cut by a stop of ours is no sample.
+
+    What our own drain cut has endless times, but the server did not fail it: `failed` is None."""
     if attempt.outcome is Outcome.ABORTED and attempt.error_class != "drain":
         return None
-    failed = attempt.outcome is not Outcome.OK
+    cut, failed = attempt.outcome is Outcome.ABORTED, attempt.outcome is not Outcome.OK
     times = _streamed(attempt) if attempt.stream else _whole(attempt)
     if failed:
         times = dict.fromkeys(times, inf)
-    return Sample(attempt.segment, attempt.case.task_type, failed, tuple(times.get(name) for name in LIVE_TIMES))
+    told = tuple(times.get(name) for name in LIVE_TIMES)
+    return Sample(attempt.segment, attempt.case.task_type, None if cut else failed, told)
 
 
 def _streamed(attempt: Attempt) -> dict[str, float | None]:

@@ -13,6 +13,9 @@ from loadgen.experiment.lengths import measure_lengths
 from loadgen.experiment.preflight import Preflight, ReadyArm, preflight
 from loadgen.experiment.progress import Progress
 from loadgen.experiment.single import RunOptions, RunResult, run_scenario
+from loadgen.experiment.watch import Reading, watch
+from loadgen.experiment.watch_metrics import WatchMetrics
+from loadgen.experiment.watch_table import readings_line, readings_table
 
 __all__ = [
     "Ceiling",
@@ -22,10 +25,12 @@ __all__ = [
     "Judged",
     "Preflight",
     "Progress",
+    "Reading",
     "ReadyArm",
     "RunOptions",
     "RunResult",
     "ServerReport",
+    "WatchMetrics",
     "check",
     "compare_two",
     "demo_rehearsal",
@@ -36,9 +41,12 @@ __all__ = [
     "last_pass",
     "measure_lengths",
     "preflight",
+    "readings_line",
+    "readings_table",
     "render_doctor",
     "run_scenario",
     "save_doctor",
     "save_judged",
+    "watch",
     "worker_count",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,7 +11,9 @@ import orjson
 from loadgen.analyze import (
     Estimates,
     RunsCompared,
+    SpeedupOf,
     Summary,
+    Where,
     analyze,
     arms_in_common,
     compare_runs,
@@ -22,7 +24,7 @@ from loadgen.errors import ScenarioError
 from loadgen.experiment.judging import difference_text, pooled_stages, refuse_other_arms
 from loadgen.record import RunData, list_runs
 from loadgen.scenario import Threshold
-from loadgen.verdict import Facts, Paired, Unpaired, Verdict, default_thresholds, judge
+from loadgen.verdict import Evidence, Facts, Paired, Unpaired, Verdict, default_thresholds, judge
 
 ONE_WINDOW = "the runs were not made in one window: what changed between them is in the difference"
 
@@ -47,13 +49,29 @@ def compare_two(first: RunData, second: RunData, thresholds: Sequence[Threshold]
     several = max(map(len, own)) > 1
     chosen = tuple(thresholds) if thresholds else default_thresholds(2, stages if several else ())
     refuse_other_arms(chosen, tuple(common), "of both runs")
-    evidence = (
-        Paired(estimates_apart(first, second)) if runs.paired else Unpaired(Estimates(first), Estimates(second), common)
-    )
-    verdict = judge(chosen, evidence, replace(_facts(first, second, runs, common), stages=stages))
+    evidence: Evidence
+    if runs.paired:
+        sides = estimates_apart(first, second)
+        evidence, mixed = Paired(sides), any(estimates.mixed() for _, estimates in sides.values())
+    else:
+        one, other = Estimates(first), Estimates(second)
+        kind = _kind_of(one, other, common)
+        evidence, mixed = Unpaired(one, other, common, kind), any(kind((("arm", arm),)) is None for arm in common)
+    verdict = judge(chosen, evidence, replace(_facts(first, second, runs, common), stages=stages, mixed=mixed))
     assert verdict is not None
     verdict = verdict.model_copy(update={"thresholds_from": "command_line" if thresholds else "defaults"})
     return Compared(runs, verdict)
+
+
+def _kind_of(first: Estimates, second: Estimates, arms: Mapping[str, str]) -> Callable[[Where], SpeedupOf | None]:
+    """Of what a speedup is taken under a selection of the second run; None where the runs' loads are not alike."""
+
+    def kind(where: Where) -> SpeedupOf | None:
+        there = tuple((key, arms[value] if key == "arm" else value) for key, value in where)
+        mine, theirs = second.kind_alone(where), first.kind_alone(there)
+        return mine if mine == theirs else None
+
+    return kind
 
 
 def _facts(first: RunData, second: RunData, runs: RunsCompared, common: dict[str, str]) -> Facts:

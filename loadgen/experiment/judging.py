@@ -69,13 +69,31 @@ def _facts(run: RunData, summary: Summary, estimates: Estimates, thresholds: Seq
         validity=summary.validity.state,
         validity_reasons=tuple(summary.validity.reasons),
         differences=tuple(difference_text(d) for d in summary.environment if d.rule == "inconclusive"),
-        noted=tuple(_noted(summary.environment)),
+        noted=(*_noted(summary.environment), *(_short_blocks(estimates) if compared else ())),
         swapped=bool(manifest.comparison.get("swap")),
+        unexchanged=tuple(unexchanged(run, estimates)),
         node_effects=node_effects(run, thresholds or default_thresholds(2, stages if len(stages) > 1 else ())),
         shard=manifest.shard,
         reproduce=reproduce(manifest),
         stages=stages,
+        mixed=estimates.mixed(),
     )
+
+
+def _short_blocks(estimates: Estimates) -> Iterator[str]:
+    short = [f"{stage} {seconds:.2g} s" for stage, seconds in estimates.short_blocks()]
+    if short:
+        yield f"blocks are short, mostly filling and draining (10 to 30 s are good): {', '.join(short)}"
+
+
+def unexchanged(run: RunData, estimates: Estimates) -> Iterator[str]:
+    """Where nodes were to be swapped: the stages whose whole blocks are not half and half (of an odd number one more),
+    as "c8: 20 before the exchange, 3 after it". What the nodes add is then in the difference of the arms."""
+    if not run.manifest.comparison.get("swap"):
+        return
+    for stage, before, after in estimates.halves():
+        if not before or not after or abs(before - after) > 1:
+            yield f"{stage}: {before} before the exchange, {after} after it"
 
 
 def pooled_stages(estimates: Estimates) -> tuple[str, ...]:

@@ -1,9 +1,20 @@
-"""Metrics for Prometheus: live while a run drives load, and as files."""
+"""What leaves for Prometheus: metrics, live and as files, and the rules on them and on servers."""
 
 from loadgen.export.buckets import LATENCY_EDGES_S, latency_edges
 from loadgen.export.families import FAMILIES, Family
 from loadgen.export.live import RunMetrics, task_types
 from loadgen.export.openmetrics import openmetrics_lines, write_openmetrics
+from loadgen.export.rules import (
+    RULE_FILES,
+    Burn,
+    Limits,
+    RunRules,
+    Windows,
+    as_prometheus_rule,
+    as_yaml,
+    rule_file,
+    rules_of_run,
+)
 from loadgen.export.server import Exporter
 from loadgen.export.store import Metrics
 from loadgen.export.table import metrics_table
@@ -12,13 +23,22 @@ from loadgen.export.textfile import write_textfile
 __all__ = [
     "FAMILIES",
     "LATENCY_EDGES_S",
+    "RULE_FILES",
+    "Burn",
     "Exporter",
     "Family",
+    "Limits",
     "Metrics",
     "RunMetrics",
+    "RunRules",
+    "Windows",
+    "as_prometheus_rule",
+    "as_yaml",
     "latency_edges",
     "metrics_table",
     "openmetrics_lines",
+    "rule_file",
+    "rules_of_run",
     "task_types",
     "write_openmetrics",
     "write_textfile",

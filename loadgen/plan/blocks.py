@@ -1,4 +1,4 @@
-"""Design blocks: a stage cut into parts that every arm is asked in turn (docs/method.md, "Comparing").
+"""Design blocks: a stage cut into parts that every arm is asked in turn (docs/comparison.md, "Blocks").
 
 The blocks of a stage hold its cases once: closed loops are cut by number of requests, open loops into equal slices of
 the same array of due times.

@@ -231,8 +231,8 @@ def render_runs_compared(found: RunsCompared, console: Console) -> None:
 
 
 def _unpaired_table(rows: Sequence[Unpaired]) -> Table:
-    head = ("stage", "arm", "number", "n", "median", "n", "median", "shift [95 %]", "larger", "p", "")
-    table = _table("Second beside first, request by request", head, left=3)
+    head = ("stage", "arm", "number", "windows", "median", "windows", "median", "shift [95 %]", "larger", "p", "")
+    table = _table("Second beside first, by the medians of their windows", head, left=3)
     for r in rows:
         p = DASH if r.p_adjusted is None else f"{r.p_adjusted:.2g}"
         table.add_row(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 DesignName = Literal["interleaved", "parallel", "sequential", "restart"]
 ArmName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,31}$")]
-#: Passes over the plan, where a comparison does not say (docs/method.md, "Comparing").
+#: Passes over the plan, where a comparison does not say (docs/comparison.md, "Blocks").
 REPEATS = 5
 #: Rounds of requests that a block of a closed loop has at least: with one it would have no steady part.
 ROUNDS = 2

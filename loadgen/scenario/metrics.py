@@ -42,7 +42,9 @@ METRICS: Mapping[str, Metric] = {
     "generation_speed": Metric("tokens/s", "distribution", False, "output tokens ÷ total time of a request"),
     "output_len": Metric("tokens", "distribution", None, "output tokens of a request"),
     "input_len": Metric("tokens", "distribution", None, "prompt tokens of a request"),
-    "error_share": Metric("", "share", True, "requests that did not succeed ÷ sent", live=True),
+    "error_share": Metric(
+        "", "share", True, "failed requests ÷ sent, without those our own drain or stop cut", live=True
+    ),
     "goodput_share": Metric("", "share", False, "requests within every limit of slos ÷ sent"),
     "acceptance_rate": Metric("", "share", False, "accepted ÷ drafted tokens"),
     "rollback_rate": Metric("", "share", True, "rounds with a rejected draft token ÷ rounds"),

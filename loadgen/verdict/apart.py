@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import isfinite
 
-from loadgen.analyze import Estimate, Estimates, Query, bonferroni
+from loadgen.analyze import (
+    SPEEDUP_MIXED,
+    SPEEDUP_NAMES,
+    Estimate,
+    Estimates,
+    Query,
+    SpeedupOf,
+    Where,
+    bonferroni,
+)
 from loadgen.scenario import METRICS
 from loadgen.verdict.types import Evidence
 
-#: A comparison that is a ratio of one number of each run: (metric, aggregate, the first's over the second's).
+#: A comparison that is a ratio of one number of each run: (metric, aggregate, the first's over the second's). Times per
+#: token are pooled: each token counts once.
 _RATIOS: Mapping[str, tuple[str, str, bool]] = {
-    "speedup": ("net_tokens_per_s", "value", False),
     "speedup_net": ("net_tokens_per_s", "value", False),
-    "speedup_decode": ("tpot_s", "avg", True),
+    "speedup_decode": ("tpot_s", "pooled", True),
     "speedup_total_time": ("total_time_s", "avg", True),
     "e_ratio": ("e_decode", "value", False),
 }
@@ -36,11 +45,13 @@ class Paired:
 @dataclass(frozen=True)
 class Unpaired:
     """Two independent samples. An interval of a ratio or difference joins one of each, both at half the doubt, so it
-    holds with at least its level. `arms`: arm of the second run to that of the first."""
+    holds with at least its level. `arms`: arm of the second run to that of the first. `kind`: of what a speedup under a
+    selection of the second run is to be taken; None: of neither, the loads are of different kinds."""
 
     first: Evidence
     second: Evidence
     arms: Mapping[str, str]
+    kind: Callable[[Where], SpeedupOf | None]
 
     def estimate(self, query: Query, level: float) -> Estimate:
         if METRICS[query.metric].versus_baseline:
@@ -50,11 +61,21 @@ class Unpaired:
         return self._joined(replace(query, relative=None), query.relative == "ratio", False, level)
 
     def _relative(self, query: Query, level: float) -> Estimate:
+        if query.metric == "speedup":
+            return self._speedup(query, level)
         if query.metric not in _RATIOS:
             why = f"{query.metric} needs both arms in one run"
             return Estimate(None, None, None, 0, "requests", "none", "none", why, level)
         metric, aggregate, inverse = _RATIOS[query.metric]
         return self._joined(Query(metric, aggregate, query.where), True, inverse, level)
+
+    def _speedup(self, query: Query, level: float) -> Estimate:
+        kind = self.kind(query.where)
+        if kind is None:
+            return Estimate(None, None, None, 0, "requests", "none", "none", SPEEDUP_MIXED, level)
+        name = "speedup_net" if kind == "net_throughput" else "speedup_decode"
+        found = self._relative(replace(query, metric=name), level)
+        return replace(found, method=f"{SPEEDUP_NAMES[kind]}: {found.method}")
 
     def _joined(self, query: Query, ratio: bool, inverse: bool, level: float) -> Estimate:
         half = bonferroni(level, 2)
@@ -69,10 +90,10 @@ class Unpaired:
         join = _ratio if ratio else _minus
         value = join(mine.value, base.value)
         low, high = join(mine.low, base.high), join(mine.high, base.low)
-        why = None
+        why = "; ".join(dict.fromkeys(one.reason for one in (mine, base) if one.reason)) or None
         if value is None or low is None or high is None:
             low = high = None
-            why = mine.reason or base.reason or "the intervals of the two runs reach 0 or infinity"
+            why = why or "the intervals of the two runs reach 0 or infinity"
         method = f"{'ratio' if ratio else 'difference'} of two runs, an interval of each at {half:.2%}: {mine.method}"
         needs = max((e.needs_n for e in (mine, base) if e.needs_n is not None), default=None)
         n = min(mine.n, base.n)

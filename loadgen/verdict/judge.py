@@ -1,4 +1,4 @@
-"""Each threshold against its interval, and all of them together (docs/method.md, "Verdict")."""
+"""Each threshold against its interval, and all of them together (docs/verdict.md, "Three values")."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from loadgen.verdict.defaults import default_thresholds
 from loadgen.verdict.model import Result, Verdict, Word
 from loadgen.verdict.rules import Facts, Obstacle, notes, obstacles
 from loadgen.verdict.types import Evidence
-from loadgen.verdict.words import because, sentence
+from loadgen.verdict.words import because, joined, noted, sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ def judge(thresholds: Sequence[Threshold], evidence: Evidence, facts: Facts) -> 
     one fails, passes if all pass and nothing stands in the way, and is inconclusive otherwise.
     """
     chosen = tuple(thresholds) or default_thresholds(len(facts.arms), facts.stages if len(facts.stages) > 1 else ())
-    items = [item for threshold in chosen for item in _items(threshold, facts)]
+    items = [item for threshold in chosen for part in _stages(threshold, facts) for item in _items(part, facts)]
     if not items:
         return None
     in_the_way = obstacles(facts)
@@ -58,6 +58,13 @@ def judge(thresholds: Sequence[Threshold], evidence: Evidence, facts: Facts) -> 
         validity=facts.validity,
         reproduce=list(facts.reproduce),
     )
+
+
+def _stages(threshold: Threshold, facts: Facts) -> Sequence[Threshold]:
+    """A speedup of closed and open loops, stage by stage: there is no one number of both."""
+    if threshold.metric != "speedup" or not facts.mixed or {key for key, _ in threshold.where} - {"arm"}:
+        return (threshold,)
+    return [replace(threshold, where=(("stage", stage), *threshold.where)) for stage in facts.stages]
 
 
 def _items(threshold: Threshold, facts: Facts) -> Iterator[_Item]:
@@ -98,14 +105,14 @@ def _result(item: _Item, evidence: Evidence, fail_level: float, in_the_way: Sequ
         method=found.method,
         source=found.source,
         reason=reason,
-        sentence=sentence(name, ok, found, condition, metric, reason),
+        sentence=sentence(name, ok, found, condition, metric, reason, of_speedup=threshold.metric == "speedup"),
     )
 
 
 def _ruling(
     item: _Item, found: Estimate, evidence: Evidence, fail_level: float, in_the_way: Sequence[Obstacle]
 ) -> tuple[bool | None, str | None]:
-    """ok, and why it is not decided (or why a number of it is missing)."""
+    """ok, why it is not decided, and what must be known of the number either way."""
     least = item.threshold.min_samples
     if least is not None and (samples := _samples(evidence, item)) < least:
         return None, f"{samples:,} requests are fewer than min_samples ({least:,})"
@@ -115,15 +122,14 @@ def _ruling(
     if ok is False:
         strict = found if fail_level == LEVEL else _ask(evidence, item, fail_level)
         if _within(strict, item.condition) is not False:
-            return None, (
+            why = (
                 f"beyond the limit at {LEVEL:.0%}, but not at {fail_level:.2%}, which it takes to fail where several "
                 "conditions are judged"
             )
+            return None, joined(why, noted(found))
         if void := _voided(item, in_the_way):
-            return None, f"it lies beyond the limit, which counts for nothing here: {void}"
-    known = (found.value, found.low, found.high)
-    infinite = any(number is not None and not isfinite(number) for number in known)
-    return ok, "failed requests count as +∞, and this percentile falls among them" if infinite else None
+            return None, joined(f"it lies beyond the limit, which counts for nothing here: {void}", noted(found))
+    return ok, noted(found)
 
 
 def _ask(evidence: Evidence, item: _Item, level: float) -> Estimate:
@@ -183,7 +189,8 @@ def _reasons(word: Word, results: Sequence[Result], in_the_way: Sequence[Obstacl
 def _pooled(thresholds: Sequence[Threshold], facts: Facts) -> list[str]:
     """Thresholds whose number is one over stages of different load."""
     named = {"stage", "concurrency", "rate_per_s"}
-    pooled = [str(t) for t in thresholds if not named & {key for key, _ in t.where}]
+    parts = [part for threshold in thresholds for part in _stages(threshold, facts)]
+    pooled = [str(t) for t in parts if not named & {key for key, _ in t.where}]
     if len(facts.stages) < 2 or not pooled:
         return []
     return [f"over all stages together ({', '.join(facts.stages)}): {'; '.join(pooled)}; {{stage:…}} tells them apart"]
@@ -194,7 +201,7 @@ def _multiple(results: Sequence[Result], fail_level: float) -> list[str]:
         return []
     return [
         f"{len(results)} conditions were judged: each passes by its interval at {LEVEL:.0%}, and fails only by one at "
-        f"{fail_level:.2%} (Bonferroni), so that equal arms fail one of them in at most 5 of 100 runs"
+        f"{fail_level:.2%} (Bonferroni), so that equal arms fail one of them in at most 2.5 of 100 runs"
     ]
 
 

@@ -24,7 +24,7 @@ class Result(_Model):
     `limit`, `value` and `interval` are in the same terms: the metric's `unit`, or with `relative` "ratio" multiples of
     the baseline, with "difference" the metric's unit above the baseline. `interval` holds with `level`; `ok` false
     needs an interval of `fail_level` beyond the limit. A null bound: not known, or not finite (failed requests
-    count as +∞); `reason` says which.
+    count as +∞); `reason` says which. It also says of what is decided what was left out of the number.
     """
 
     name: str

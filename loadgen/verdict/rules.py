@@ -14,7 +14,9 @@ Voids = Literal["pass", "comparison", "times"]
 class Facts:
     """What was run. `differences`: of the environments, sentences that make a comparison inconclusive; `noted`: the
     others. `node_effects`: what an A/A run of the same design shows to differ by itself; None = there is none.
-    `design` and `paired` None where nothing is compared. `stages`: those that a question without a stage is about."""
+    `unexchanged`: where nodes were to be swapped, the stages that were not driven as often on either side. `design` and
+    `paired` None where nothing is compared. `stages`: those that a question without a stage is about; `mixed`: they
+    are closed and open loops, each of which has a speedup of another kind."""
 
     run_id: str
     arms: tuple[str, ...]
@@ -29,10 +31,12 @@ class Facts:
     differences: tuple[str, ...] = ()
     noted: tuple[str, ...] = ()
     swapped: bool = False
+    unexchanged: tuple[str, ...] = ()
     node_effects: tuple[str, ...] | None = None
     shard: str | None = None
     reproduce: tuple[str, ...] = ()
     stages: tuple[str, ...] = ()
+    mixed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +77,8 @@ def _comparison(facts: Facts) -> Iterator[Obstacle]:
             )
         for effect in facts.node_effects or ():
             yield Obstacle(f"the A/A run does not clear the nodes: {effect}", "comparison")
+    for stage in facts.unexchanged:
+        yield Obstacle(f"the nodes were not exchanged for half of the blocks: {stage}", "comparison")
 
 
 def notes(facts: Facts) -> list[str]:

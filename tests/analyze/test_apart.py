@@ -39,6 +39,16 @@ def test_equal_plans_are_paired_by_case_but_not_of_one_window(make) -> None:
     assert found.unpaired == []
 
 
+def test_blocks_that_neither_run_began_are_counted(make) -> None:
+    """Both ended early: their plan knows of 24 blocks."""
+    runs = [make(step) for step in (0.01, 0.005)]
+    for run in runs:
+        run.manifest.comparison["stages"] = [{"order": [[0, block, ["server"]] for block in range(24)]}]
+    (row,) = compare_runs(*runs).rows
+    assert row.blocks == 20
+    assert row.speedup_decode.reason == "4 blocks left out: not driven to their end in both arms"
+
+
 def test_other_plans_are_two_samples(make) -> None:
     """Hodges–Lehmann shift of the second, and the share of pairs in which it is larger."""
     first, second = make(0.010, noise=0.05), make(0.012, plan="q", noise=0.05, seed=1)
@@ -46,7 +56,7 @@ def test_other_plans_are_two_samples(make) -> None:
     assert (found.paired, found.rows) == (False, [])
     rows = {r.name: r for r in found.unpaired}
     tpot = rows["tpot_s"]
-    assert (tpot.first_n, tpot.second_n, tpot.word) == (80, 80, "higher")
+    assert (tpot.first_n, tpot.second_n, tpot.word) == (20, 20, "higher")
     assert tpot.shift.low < 0.002 < tpot.shift.high * 1.2
     assert tpot.shift.value == approx(0.002, rel=0.1)
     assert tpot.larger_share.value > 0.95
@@ -60,7 +70,32 @@ def test_equal_servers_show_no_difference(make) -> None:
     assert {r.word for r in found.unpaired} == {"no difference shown"}
 
 
-def test_few_requests_are_not_enough(make, fresh, filled) -> None:
+def run_of_levels(fresh, filled, seed, plan):
+    """20 blocks of 20 requests; the level of a block is half that of the one before and half its own."""
+    run, rng, level, at = fresh(), np.random.default_rng(seed), 0.0, 0.0
+    run.arm("server")
+    for b in range(20):
+        level = 0.5 * level + np.sqrt(0.75 if b else 1) * rng.standard_normal()
+        steps = 0.01 * np.exp(0.1 * level + 0.2 * rng.standard_normal(20))
+        filled(run, b, "server", b, steps, at=at)
+        at += 0.1 * 20 + 10 * steps.sum() + 1
+    data = run.data()
+    data.manifest.plan_hash = plan
+    return data
+
+
+def test_blocks_and_not_requests_are_the_sample(fresh, filled) -> None:
+    """Equal servers whose level drifts from block to block: 400 requests of each are no 400 independent ones."""
+    words = []
+    for seed in range(20):
+        found = compare_runs(*(run_of_levels(fresh, filled, 2 * seed + i, plan) for i, plan in enumerate("pq")))
+        (tpot,) = [r for r in found.unpaired if r.name == "tpot_s"]
+        assert (tpot.first_n, tpot.second_n, tpot.shift.unit, tpot.shift.n) == (20, 20, "windows", 20)
+        words.append(tpot.word)
+    assert words.count("no difference shown") >= 19
+
+
+def test_few_windows_are_not_enough(make, fresh, filled) -> None:
     small = fresh()
     filled(small, 0, "server", 0, [0.01] * 5)
     other = small.data()

@@ -51,6 +51,11 @@ def ask(run, metric, aggregate="value", where=ARM, relative=None):
     return Estimates(run.data()).estimate(Query(metric, aggregate, where, relative))
 
 
+def of(kind, found):
+    """A speedup says of what it is one."""
+    return replace(found, method=f"{kind}: {found.method}")
+
+
 def test_closed_loop_speedup_is_net_throughput_with_a_t_interval_over_blocks(two) -> None:
     """11 tokens in 0.1 s + 10 steps, block by block."""
     found = ask(two(), "speedup")
@@ -125,7 +130,7 @@ def test_counters_of_other_requests_are_not_taken_for_the_steps_of_these(unequal
 
 def test_open_loops_compare_time_per_token(two) -> None:
     run = two(executor="arrival_rate", concurrency=None, rate_per_s=1.0)
-    assert ask(run, "speedup") == ask(run, "speedup_decode")
+    assert ask(run, "speedup") == of("time per token", ask(run, "speedup_decode"))
     kind = Estimates(run.data()).kind(Estimates(run.data()).pair("candidate", {}))
     assert (kind.kind, "both arms kept up" in kind.why) == ("tpot", True)
 
@@ -136,7 +141,7 @@ def test_a_part_of_a_mix_has_no_throughput_of_its_own(two) -> None:
     for segment in (0, 1):
         run.request([(0.1, 1), (0.2, 4)], segment=segment, arm=run.phases[segment].arm, task_type="qa", seq=99)
     found = ask(run, "speedup", where=(*ARM, ("task_type", "code")))
-    assert found == ask(run, "speedup_decode", where=(*ARM, ("task_type", "code")))
+    assert found == of("time per token", ask(run, "speedup_decode", where=(*ARM, ("task_type", "code"))))
     assert ask(run, "speedup").value != found.value
 
 
@@ -266,6 +271,31 @@ def test_failures_count_as_infinite_in_percentiles_and_are_named_in_means(two) -
     )
 
 
+def test_no_failure_in_either_arm_still_leaves_a_width(two) -> None:
+    """20 requests of each arm show less than 0.1 %: the limit of the rule of three is 16.8 %."""
+    found = ask(two(), "error_share", "value", relative="difference")
+    assert (found.value, found.n, found.unit) == (0, 40, "requests")
+    assert (found.low, found.high) == approx((-(1 - 0.025**0.05), 1 - 0.025**0.05))
+
+
+def test_what_our_own_drain_cut_is_no_error_of_the_server(two) -> None:
+    """F10: it is +∞ in percentiles all the same."""
+    run = two(cases=4)
+    mine = [row for row in run.rows if row["arm"] == "candidate"]
+    for row in mine[::8]:
+        row |= {"outcome": "aborted", "error_class": "drain"}
+    mine[1] |= {"outcome": "timeout", "first_token_ns": None, "last_token_ns": None}
+    found, difference = ask(run, "error_share"), ask(run, "error_share", relative="difference")
+    assert (found.value, found.n) == (approx(1 / 70), 70)
+    assert "10 requests that our own drain or stop cut are not in it" in found.reason
+    assert (difference.value, difference.n) == (approx(1 / 70), 70 + 80)
+    assert ask(run, "total_time_s", "p95").value == math.inf
+    for row in mine:
+        row |= {"outcome": "aborted", "error_class": "drain"}
+    nothing = ask(run, "error_share")
+    assert (nothing.value, nothing.reason) == (None, "all 80 requests were cut by our own drain or stop")
+
+
 def fail(run, arm: str, share: int) -> None:
     """One of `share` requests."""
     for row in [r for r in run.rows if r["arm"] == arm][::share]:
@@ -299,6 +329,57 @@ def test_a_ratio_needs_intervals_of_both_arms_and_a_baseline_above_0(two) -> Non
     found = ratio_of_intervals(mine, replace(mine, low=0.0), 0.95)
     assert (found.value, found.low, found.high) == (1.0, None, None)
     assert "the baseline's interval reaches 0, so the ratio has no upper bound" in found.reason
+
+
+def rate_in_blocks(two, blocks=20, slo=5.0, spare_s=60.0, **more):
+    """One request and `spare_s` of nothing in each block: less than one a second."""
+    run = two(blocks=blocks, **more)
+    run.scenario["slos"] = {"ttft_s": slo, "tpot_s": None, "total_time_s": None}
+    for at, phase in enumerate(run.phases):
+        late = phase.load_end_ns + round(spare_s * 1e9 * (1 + phase.block % 5 / 50))
+        run.phases[at] = replace(phase, load_end_ns=late, ended_ns=late)
+    return run
+
+
+def test_a_rate_below_one_a_second_is_no_share(two) -> None:
+    """The same interval, in other units, as of the same requests in a sixtieth of the time."""
+    slow, fast = (ask(rate_in_blocks(two, spare_s=s), "goodput_requests_per_s") for s in (60.0, 600.0))
+    for found in (slow, fast):
+        assert found.method == "ratio of sums clustered by 20 blocks; t interval on the logarithm"
+        assert found.low < found.value < found.high
+        assert math.log(found.high / found.value) == approx(math.log(found.value / found.low))
+    assert slow.high / slow.value == approx(fast.high / fast.value, rel=0.01)
+    assert slow.high / slow.low < 1.05
+
+
+def test_a_rate_of_nothing_has_the_exact_upper_limit_of_its_time(two) -> None:
+    run = rate_in_blocks(two, slo=0.01)
+    seconds = sum((p.load_end_ns - p.full_ns) / 1e9 for p in run.phases if p.arm == "candidate")
+    found = ask(run, "goodput_requests_per_s")
+    assert (found.value, found.low, found.n, found.unit) == (0, 0, 0, "events")
+    assert found.high == approx(-math.log(0.025) / seconds)
+    assert "not one in" in found.reason
+    tokens = ask(run, "goodput_tokens_per_s")
+    assert (tokens.value, tokens.low, tokens.high) == (0, None, None)
+    assert "not one token came in" in tokens.reason
+
+
+def test_tokens_that_nobody_counted_make_a_rate_a_lower_bound(two) -> None:
+    """H11: it may show that a rate is reached, never that it is not."""
+    run = two(cases=2)
+    mine = [row for row in run.rows if row["arm"] == "candidate"]
+    whole = ask(run, "net_tokens_per_s")
+    for row in mine[::4]:
+        row |= {"output_len": None, "chunk_tokens": [None] * len(row["chunk_tokens"])}
+    found = ask(run, "net_tokens_per_s")
+    assert found.low < found.value < whole.value
+    assert (found.high, found.reason) == (
+        math.inf, "10 requests have output that nobody counted: a lower bound only"
+    )  # fmt: skip
+    for row in mine:
+        row |= {"output_len": None, "chunk_tokens": [None] * len(row["chunk_tokens"])}
+    nothing = ask(run, "net_tokens_per_s")
+    assert (nothing.value, nothing.reason) == (None, "40 requests have output that nobody counted")
 
 
 def test_all_failed_is_infinite_not_absent(two) -> None:

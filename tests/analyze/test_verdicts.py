@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
-from loadgen.experiment import judge_run
+from loadgen.analyze import Estimates, Query
+from loadgen.experiment import compare_two, judge_run
 from loadgen.report import render_terminal
 from loadgen.scenario import parse_threshold
 from server_adapters.rehearsal import TASK_TYPES, EngineConfig, SpeculationConfig
@@ -66,6 +67,99 @@ def test_equal_arms_do_not_fail_and_show_no_difference(equal_arms) -> None:
         assert speedup.interval is not None
         assert speedup.interval[0] <= 1 <= speedup.interval[1]
     assert {row.verdict_word for row in judgement.summary.comparison} == {"no difference shown"}
+
+
+def test_a_gain_under_a_closed_loop_does_not_hide_a_loss_under_an_open_one(run, filled) -> None:
+    """C18: neither is left out, each is judged by the number of its own load."""
+    for arm in ("baseline", "candidate"):
+        run.arm(arm)
+    open_loop = {"stage": "r1", "stage_index": 1, "executor": "arrival_rate", "concurrency": None, "rate_per_s": 1.0}
+    for b in range(20):
+        for i, (arm, closed, opened) in enumerate((("baseline", 0.01, 0.01), ("candidate", 0.008, 0.02))):
+            filled(run, 2 * b + i, arm, b, [closed * (1 + b * 7 % 5 / 1000)], labels={"stage": "c1"})
+            filled(run, 100 + 2 * b + i, arm, b, [opened * (1 + b * 3 % 5 / 1000)], labels=open_loop)
+    found = judged(run.data(), "speedup: value>=1")
+    assert found.verdict == "fail"
+    assert [(r.where["stage"], r.ok, r.method.split(":")[0]) for r in found.thresholds] == [
+        ("c1", True, "net throughput"),
+        ("r1", False, "time per token"),
+    ]
+    assert found.reasons[0].endswith(", limit 1×, n = 20 blocks, of time per token")
+    whole = Estimates(run.data()).estimate(Query("speedup", "value", (("arm", "candidate"),)))
+    assert (whole.value, whole.low) == (None, None)
+    assert "closed and open loops have no speedup in common" in whole.reason
+
+
+@pytest.mark.parametrize(
+    ("labels", "kind", "value"),
+    [
+        ({"executor": "arrival_rate", "concurrency": None, "rate_per_s": 0.1}, "time per token", 0.5),
+        ({}, "net throughput", 0.2 / 0.3),
+    ],
+)
+def test_two_runs_of_other_plans_are_compared_by_their_load(fresh, filled, labels, kind, value) -> None:
+    """C18: the second takes twice as long a token, and is asked as often as the first where arrivals set the load."""
+    runs = []
+    for step, plan in ((0.01, "p"), (0.02, "q")):
+        run = fresh()
+        run.arm("server")
+        for b in range(20):
+            filled(run, b, "server", b, [step * (1 + b * 7 % 5 / 1000)], labels=labels)
+        data = run.data()
+        data.manifest.plan_hash, data.manifest.run_id = plan, plan
+        runs.append(data)
+    found = compare_two(*runs, [parse_threshold("speedup: value>=0.9")]).verdict
+    (result,) = found.thresholds
+    assert (found.verdict, result.ok) == ("fail", False)
+    assert result.value == pytest.approx(value, rel=1e-3)
+    assert result.method.startswith(f"{kind}: ratio of two runs")
+    assert result.sentence.endswith(f"of {kind}")
+
+
+def test_pooled_time_per_token_counts_each_token_once(run) -> None:
+    """A request of 1 token in 0.1 s and one of 9 in 0.1 s: 0.02 s a token, not the mean of 0.1 and 0.0111."""
+    run.segment(full=0.0)
+    run.request([(0.1, 1), (0.2, 1)])
+    run.request([(0.1, 1), (0.2, 9)])
+    found = Estimates(run.data()).estimate(Query("tpot_s", "pooled"))
+    assert found.value == pytest.approx(0.02)
+    assert found.unit == "blocks"
+
+
+@pytest.mark.parametrize(("step_s", "told"), [(0.01, "blocks are short"), (1.0, None)])
+def test_blocks_that_are_mostly_filling_are_named(run, filled, step_s, told) -> None:
+    """0.1 s to the first token and 10 steps: 0.2 s, or 10.1 s."""
+    for b in range(4):
+        for i, arm in enumerate(("baseline", "candidate")):
+            filled(run, 2 * b + i, arm, b, [step_s], at=20.0 * (2 * b + i))
+    notes = judged(run.data(), "speedup: value>=1").notes
+    short = [note for note in notes if "blocks are short" in note]
+    assert short == ([] if told is None else [
+        "blocks are short, mostly filling and draining (10 to 30 s are good): one 0.2 s"
+    ])  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("swapped", "word", "told"),
+    [(0, "inconclusive", "20 before the exchange, 0 after it"), (8, "inconclusive", "12 before"), (10, "fail", None)],
+)
+def test_a_run_that_ends_before_its_nodes_were_exchanged_does_not_fail(run, filled, swapped, word, told) -> None:
+    """C18: the node on which the candidate stood may be all that is slower."""
+    for arm in ("baseline", "candidate"):
+        run.arm(arm)
+    for b in range(20):
+        for i, (arm, step) in enumerate((("baseline", 0.01), ("candidate", 0.012))):
+            filled(run, 2 * b + i, arm, b, [step * (1 + b * 7 % 5 / 1000)])
+    ended = [replace(phase, swapped=phase.block >= 20 - swapped) for phase in run.phases]
+    begun = [replace(phase, full_ns=None, load_end_ns=None, ended_ns=None, idle_after=None) for phase in ended]
+    run.phases = [phase for both in zip(begun, ended, strict=True) for phase in both]
+    run.state = "interrupted"
+    data = run.data()
+    data.manifest.design, data.manifest.comparison["swap"] = "parallel", True
+    found = judged(data, "speedup: value>=1")
+    assert found.verdict == word
+    assert (told is None) == (len(found.obstacles) == 1)
+    assert told is None or any(told in obstacle for obstacle in found.obstacles)
 
 
 @pytest.fixture(scope="module")

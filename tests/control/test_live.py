@@ -46,8 +46,8 @@ def watching(text: str, arms: tuple[str, ...] = ARMS, **keys: Any) -> LiveThresh
     return LiveThresholds(read_thresholds([item]), arms, arms[0])
 
 
-def samples(segment: int, value: float, n: int, task: str = "code", failed: bool = False) -> list[Sample]:
-    times: tuple[float | None, ...] = (inf if failed else value,) * len(LIVE_TIMES)
+def samples(segment: int, value: float, n: int, task: str = "code", failed: bool | None = False) -> list[Sample]:
+    times: tuple[float | None, ...] = (value if failed is False else inf,) * len(LIVE_TIMES)
     return [Sample(segment, task, failed, times)] * n
 
 
@@ -111,6 +111,16 @@ def test_failed_requests_count_as_infinite_and_in_the_error_share(segments: dict
         assert decision.action == "abort"
         assert decision.reason is not None
         assert f"{word} " in decision.reason
+
+
+def test_what_our_drain_cut_is_endless_but_no_error(segments: dict[int, Segment]) -> None:
+    here = number(segments, "candidate")
+    for text, action in (("total_time_s: p(95)<10", "abort"), ("error_share: rate<0.05", "continue")):
+        live = watching(text)
+        for i in range(1, 4):
+            live.take(samples(here, 0.1, 20) + samples(here, 0.0, 2, failed=None), segments, 6.0 * i)
+            decision = live.decide(6.0 * i)
+        assert decision.action == action
 
 
 @pytest.mark.parametrize(

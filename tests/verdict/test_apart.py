@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf, nan
 from typing import Any
 
@@ -29,7 +30,7 @@ class Told:
 
 def joined(query: Query, mine: tuple[Any, ...], base: tuple[Any, ...]) -> Estimate:
     one, other = Told(*base, arm="baseline"), Told(*mine)
-    found = Unpaired(one, other, {"candidate": "baseline"}).estimate(query, 0.95)
+    found = Unpaired(one, other, {"candidate": "baseline"}, lambda where: "net_throughput").estimate(query, 0.95)
     assert {level for _, level in (*one.asked, *other.asked)} <= {0.95, 0.975}
     return found
 
@@ -61,18 +62,54 @@ def test_joining_two_intervals(relative: Any, mine: Any, base: Any, expected: tu
     [
         ("speedup", ("net_tokens_per_s", "value"), 2.0),
         ("speedup_net", ("net_tokens_per_s", "value"), 2.0),
-        ("speedup_decode", ("tpot_s", "avg"), 0.5),
+        ("speedup_decode", ("tpot_s", "pooled"), 0.5),
         ("speedup_total_time", ("total_time_s", "avg"), 0.5),
     ],
 )
 def test_speedups_are_ratios_of_one_number_of_each(metric: str, asked: tuple[str, str], expected: float) -> None:
     one, other = Told(1.0, 0.9, 1.1, arm="baseline"), Told(2.0, 1.9, 2.1)
-    found = Unpaired(one, other, {"candidate": "baseline"}).estimate(Query(metric, "value", WHERE), 0.95)
+    found = Unpaired(one, other, {"candidate": "baseline"}, lambda where: "net_throughput").estimate(
+        Query(metric, "value", WHERE), 0.95
+    )
     assert found.value == expected
     assert {(query.metric, query.aggregate) for query, _ in (*one.asked, *other.asked)} == {asked}
     assert found.low is not None
     assert found.high is not None
     assert found.low < expected < found.high
+
+
+@pytest.mark.parametrize(
+    ("kind", "asked", "value", "words"),
+    [
+        ("net_throughput", ("net_tokens_per_s", "value"), 2.0, "net throughput: ratio of two runs"),
+        ("tpot", ("tpot_s", "pooled"), 0.5, "time per token: ratio of two runs"),
+        (None, None, None, "closed and open loops have no speedup in common"),
+    ],
+)
+def test_the_load_decides_of_what_a_speedup_is(kind: Any, asked: Any, value: float | None, words: str) -> None:
+    """C18: under an open loop both deliver what was asked."""
+    one, other = Told(1.0, 0.9, 1.1, arm="baseline"), Told(2.0, 1.9, 2.1)
+    found = Unpaired(one, other, {"candidate": "baseline"}, lambda where: kind).estimate(
+        Query("speedup", "value", WHERE), 0.95
+    )
+    assert found.value == value
+    assert words in (found.reason if kind is None else found.method)
+    assert {(query.metric, query.aggregate) for query, _ in other.asked} == ({asked} if asked else set())
+
+
+def test_what_each_run_says_of_its_number_is_kept() -> None:
+    """F10: also beside an interval."""
+
+    class Noted(Told):
+        def estimate(self, query: Query, level: float) -> Estimate:
+            return replace(super().estimate(query, level), reason=f"2 requests of {self.arm} left out")
+
+    one, other = Noted(1.0, 0.9, 1.1, arm="baseline"), Noted(2.0, 1.9, 2.1)
+    found = Unpaired(one, other, {"candidate": "baseline"}, lambda where: "tpot").estimate(
+        Query("ttft_s", "avg", WHERE, "ratio"), 0.95
+    )
+    assert found.low is not None
+    assert found.reason == "2 requests of candidate left out; 2 requests of baseline left out"
 
 
 def test_what_needs_one_run_says_so() -> None:

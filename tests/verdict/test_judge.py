@@ -97,6 +97,29 @@ def test_infinities_are_null_with_a_reason_in_the_file(verdict_of: VerdictOf, ma
     Draft202012Validator(verdict_schema()).validate(orjson.loads(orjson.dumps(found.model_dump(mode="json"))))
 
 
+def test_an_upper_limit_that_the_sample_cannot_give_is_not_put_down_to_failures(
+    verdict_of: VerdictOf, made: Any
+) -> None:
+    """F10: no request failed."""
+    why = "not enough data for an upper limit: the tail above holds 3 requests"
+    found = verdict_of({"ttft_s: p(99)<=1": made(3.0, 2.0, inf, reason=why)}, one=True)
+    assert (found.verdict, found.thresholds[0].reason) == ("fail", why)
+    assert found.reasons == [f"ttft_s: p(99)<=1: fail: 3 s [2 s, ∞], limit 1 s, n = 480 requests: {why}"]
+    undecided = verdict_of({"ttft_s: p(99)<=2.5": made(3.0, 2.0, inf, reason=why)}, one=True).thresholds[0]
+    assert undecided.reason == f"the interval holds the limit: more blocks or repeats would narrow it; {why}"
+
+
+@pytest.mark.parametrize(("value", "word"), [(0.5, "fail"), (1.0, "inconclusive"), (1.5, "pass")])
+def test_what_is_left_out_of_a_number_is_said_whatever_is_decided(
+    verdict_of: VerdictOf, made: Any, value: float, word: str
+) -> None:
+    note = "8 blocks left out: not driven to their end in both arms"
+    found = verdict_of({"speedup_decode: value>=1": made(value, value - 0.1, value + 0.1, reason=note)})
+    assert found.verdict == word
+    assert str(found.thresholds[0].reason).endswith(note)
+    assert found.thresholds[0].sentence.endswith(note)
+
+
 def test_too_few_samples_are_inconclusive_and_say_how_many_it_takes(verdict_of: VerdictOf, made: Any) -> None:
     """F2: no percentile of one sample decides."""
     few = made(0.2, None, None, n=12, reason="not enough data: there are 5", needs_n=20, unit="blocks")
@@ -208,6 +231,18 @@ def test_a_threshold_over_several_stages_is_named(verdict_of: VerdictOf, made: A
     assert not [note for note in verdict_of(told, stages=("c8",)).notes if "all stages" in note]
 
 
+def test_a_speedup_of_closed_and_open_loops_is_judged_stage_by_stage(verdict_of: VerdictOf, made: Any) -> None:
+    good = made(1.2, 1.1, 1.3)
+    told = {"speedup: value>=1": good, "speedup_net{arm:candidate}: value>=1": good}
+    found = verdict_of(told, stages=("c1", "r6"), mixed=True)
+    assert [r.name for r in found.thresholds] == [
+        "speedup{stage:c1,arm:candidate}: value>=1",
+        "speedup{stage:r6,arm:candidate}: value>=1",
+        "speedup_net{arm:candidate}: value>=1",
+    ]
+    assert len(verdict_of(told, stages=("c1", "r6")).thresholds) == 2
+
+
 def test_what_has_an_interval_is_the_first_of_what_is_undecided(verdict_of: VerdictOf, made: Any) -> None:
     few = made(1.0, None, None, reason="not enough data")
     found = verdict_of({"ttft_s: p(95)<1": few, "tpot_s: p(95)<1": made(1.0, 0.9, 1.1), "speedup: value>=1": few})
@@ -231,6 +266,13 @@ def test_what_has_an_interval_is_the_first_of_what_is_undecided(verdict_of: Verd
         ({"design": "parallel"}, "fail", "inconclusive", "fail", "comparison.swap"),
         ({"design": "parallel", "node_effects": ("tpot 1.1 ×",)}, "fail", "inconclusive", "fail", "tpot 1.1 ×"),
         ({"design": "parallel", "swapped": True}, "fail", "fail", "fail", None),
+        (
+            {"design": "parallel", "swapped": True, "unexchanged": ("c8: 20 before the exchange, 0 after it",)},
+            "fail",
+            "inconclusive",
+            "fail",
+            "not exchanged for half of the blocks: c8: 20 before",
+        ),
         ({"design": "parallel", "node_effects": ()}, "fail", "fail", "fail", None),
     ],
 )

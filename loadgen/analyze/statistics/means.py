@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -74,6 +75,48 @@ def share_bootstrap(
     low, high = share_interval(value, trials, t_of(blocks, level, inflated), level)
     note = None if 0 < value < 1 else "all requests agree: they count as independent"
     return replace(found, low=low, high=high, reason=note)
+
+
+def share_difference(
+    mine: tuple[Floats, Ints],
+    theirs: tuple[Floats, Ints],
+    *,
+    seed: int,
+    resamples: int = RESAMPLES,
+    level: float = LEVEL,
+    source: str = "client",
+) -> Estimate:
+    """Share of `mine` - share of `theirs`, each (hits, blocks) as for `share_bootstrap`, over all requests of each.
+
+    Newcombe's limits (1998, method 10) from each share's own Clopper-Pearson interval at its effective sample size:
+    the distances to the four limits are added in squares. So it has a width also where nobody failed. Arms whose
+    shares rise and fall together get an interval that is too wide, never too narrow. n counts requests of both.
+    """
+    one, other = (
+        share_bootstrap(hit, block, seed=seed, resamples=resamples, level=level, source=source)
+        for hit, block in (mine, theirs)
+    )
+    method = f"difference of shares, Newcombe; of each: {one.method}"
+    found = replace(one, value=None, low=None, high=None, n=one.n + other.n, method=method)
+    reason = one.reason if one.reason == other.reason else "; ".join(r for r in (one.reason, other.reason) if r)
+    if one.value is None or other.value is None:
+        return replace(found, reason=reason)
+    value = one.value - other.value
+    if one.low is None or one.high is None or other.low is None or other.high is None:
+        lacking = one if one.low is None else other
+        return replace(found, value=value, reason=reason, n=lacking.n, unit=lacking.unit, needs_n=lacking.needs_n)
+    below = math.hypot(one.value - one.low, other.high - other.value)
+    above = math.hypot(one.high - one.value, other.value - other.low)
+    return replace(found, value=value, low=value - below, high=value + above, reason=reason)
+
+
+def none_in(seconds: float, *, level: float = LEVEL, source: str = "client") -> Estimate:
+    """Events per second of which not one came in `seconds`: 0, with the exact upper Poisson limit -ln(tail) ÷ seconds.
+
+    n counts events. They count as independent: of none that came no clustering can be seen."""
+    high = -math.log((1 - level) / 2) / seconds
+    reason = f"not one in {seconds:.4g} s: they count as independent"
+    return Estimate(0.0, 0.0, high, 0, "events", "exact Poisson limit", source, reason, level)
 
 
 def _sums(index: Ints, x: Floats) -> Floats:

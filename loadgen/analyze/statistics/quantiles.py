@@ -178,6 +178,8 @@ def _told(found: Estimate, n: int, centre: int, high_rank: int) -> Estimate:
         needed = math.ceil(n * ((high_rank - centre) / max(n - centre, 1)) ** 2)
         reason = f"not enough data for an upper limit: the tail above holds {n - centre} requests"
         return replace(found, reason=reason, needs_n=max(needed, n + 1))
+    if found.low == -math.inf:
+        return replace(found, reason="not enough data for a lower limit: too few requests lie below")
     if found.infinite:
         return replace(found, reason=f"{' and '.join(found.infinite)} among failed requests")
     return found

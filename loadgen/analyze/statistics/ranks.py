@@ -18,13 +18,16 @@ _EXACT_PAIRS = 10_000
 _SMALLEST = 4
 
 
-def mann_whitney(a: Floats, b: Floats, *, level: float = LEVEL, source: str = "client") -> MannWhitney:
+def mann_whitney(
+    a: Floats, b: Floats, *, inflated: float = 1.0, level: float = LEVEL, source: str = "client"
+) -> MannWhitney:
     """Two independent samples of finite values, one per window.
 
     `p`: two-sided; exact where a sample has at most 8 values and none are tied, else the normal approximation with
     corrections for ties and continuity (Mann and Whitney 1947). `hodges_lehmann`: median of all differences a - b, its
     interval from the same approximation. `cles`: P(a > b) + P(a = b) / 2, its interval by Newcombe's method 5 (2006).
-    Windows that are correlated in time count as if they were not.
+    `inflated` (at least 1): by how much correlation from window to window inflates the variance; with it p is by the
+    normal approximation, and both intervals are wider.
     """
     x, y = np.sort(np.asarray(a, dtype=np.float64)), np.sort(np.asarray(b, dtype=np.float64))
     if x.ndim != 1 or y.ndim != 1 or not (np.isfinite(x).all() and np.isfinite(y).all()):
@@ -43,10 +46,10 @@ def mann_whitney(a: Floats, b: Floats, *, level: float = LEVEL, source: str = "c
     if min(n, m) < _SMALLEST:
         short = f"not enough data: an interval needs at least {_SMALLEST} windows each, there are {min(n, m)}"
         shift, cles = (replace(known, reason=short, needs_n=_SMALLEST) for known in (shift, cles))
-        return MannWhitney(_p(x, y, u), shift, cles)
-    z = normal_quantile((1 + level) / 2)
+        return MannWhitney(_p(x, y, u, inflated), shift, cles)
+    z = normal_quantile((1 + level) / 2) * math.sqrt(inflated)
     low, high = _newcombe(u / (n * m), n, m, z)
-    return MannWhitney(_p(x, y, u), _with_interval(shift, x, y, z), replace(cles, low=low, high=high))
+    return MannWhitney(_p(x, y, u, inflated), _with_interval(shift, x, y, z), replace(cles, low=low, high=high))
 
 
 def _with_interval(shift: Estimate, x: Floats, y: Floats, z: float) -> Estimate:
@@ -59,15 +62,15 @@ def _with_interval(shift: Estimate, x: Floats, y: Floats, z: float) -> Estimate:
     return replace(shift, low=_difference(x, y, outside), high=_difference(x, y, n * m + 1 - outside))
 
 
-def _p(x: Floats, y: Floats, u: float) -> float:
+def _p(x: Floats, y: Floats, u: float, inflated: float) -> float:
     n, m = len(x), len(y)
     _, ties = np.unique(np.concatenate([x, y]), return_counts=True)
     upper = max(u, n * m - u)
-    if min(n, m) <= _EXACT_UP_TO and n * m <= _EXACT_PAIRS and ties.max() == 1:
+    if inflated == 1 and min(n, m) <= _EXACT_UP_TO and n * m <= _EXACT_PAIRS and ties.max() == 1:
         ways = _ways(n, m)
         return min(2 * sum(ways[round(upper) :]) / sum(ways), 1.0)
     size = n + m
-    variance = n * m / 12 * (size + 1 - float((ties**3 - ties).sum()) / (size * (size - 1)))
+    variance = inflated * n * m / 12 * (size + 1 - float((ties**3 - ties).sum()) / (size * (size - 1)))
     if variance <= 0:
         return 1.0
     return min(2 * normal_cdf(-(upper - n * m / 2 - 0.5) / math.sqrt(variance)), 1.0)

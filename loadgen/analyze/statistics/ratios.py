@@ -50,13 +50,15 @@ def ratio_of_sums_clustered(
     level: float = LEVEL,
     unit: str = "cases",
     source: str = "per_request",
+    share: bool | None = None,
 ) -> Estimate:
     """sum(numerator) ÷ sum(denominator); all rows of one `cluster` (case) together are one observation.
 
     Acceptance: accepted and drafted tokens of each request, clustered by case. n counts clusters with a denominator
     above 0; an interval needs `MIN_CLUSTERS` of them. Variance by leaving out one cluster at a time (jackknife).
-    A share (numerator <= denominator in every cluster) gets the Clopper-Pearson interval at the effective sample size,
-    which stays inside [0, 1] (Korn and Graubard 1998); another ratio a t interval on its logarithm.
+    `share`: the numerator is counted among the denominator (None: where it is not above it in any cluster). A share
+    gets the Clopper-Pearson interval at the effective sample size, which stays inside [0, 1] (Korn and Graubard 1998);
+    another ratio, such as a rate per second, a t interval on its logarithm.
     """
     top, bottom = _by_cluster(numerator, denominator, cluster)
     n, whole = len(top), float(bottom.sum())
@@ -64,7 +66,7 @@ def ratio_of_sums_clustered(
     if n == 0:
         return replace(found, method="ratio of sums", reason="the denominator is 0", needs_n=MIN_CLUSTERS)
     value = float(top.sum()) / whole
-    is_share = bool(np.all((top >= 0) & (top <= bottom)))
+    is_share = bool(np.all((top >= 0) & (top <= bottom))) if share is None else share
     kind = "Clopper-Pearson at the effective sample size" if is_share else "t interval on the logarithm"
     found = replace(found, value=value, method=f"ratio of sums clustered by {n} {unit}; {kind}")
     if n < MIN_CLUSTERS:

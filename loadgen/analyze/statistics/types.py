@@ -14,7 +14,7 @@ Ints = NDArray[np.int64]
 
 #: Confidence level of every published interval (docs/statistics.md).
 LEVEL = 0.95
-#: Blocks that a bootstrap over time blocks needs (docs/statistics.md, "Minimum samples").
+#: Blocks that a bootstrap over time blocks needs (docs/statistics.md, "Minimum samples, and why").
 MIN_BLOCKS = 20
 #: Paired blocks that a t interval needs: with two, t is 12.7 and the interval says nothing.
 MIN_PAIRS = 3

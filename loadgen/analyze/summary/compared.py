@@ -48,7 +48,7 @@ class Decomposition(Model):
 
 
 class Interval(N):
-    """A number with its interval, from the statistics (docs/method.md, "Intervals").
+    """A number with its interval, from the statistics (docs/method.md, "Intervals of one arm").
 
     `n` counts `unit`s ("requests", "blocks", "cases"); `method` says how the interval was made, `level` how sure it
     is. Too few units: `low` and `high` null, the reason says "not enough data" and `needs_n` how many it takes.
@@ -129,8 +129,9 @@ class ComparisonRow(Model):
 
 
 class Unpaired(Model):
-    """One number of two runs made apart, request by request: Mann–Whitney, with the Hodges–Lehmann shift (second −
-    first) and the share of pairs in which the second's is larger (ties half). `p_adjusted`: Holm, over all rows."""
+    """One number of two runs made apart, its medians in windows: Mann–Whitney, with the Hodges–Lehmann shift (second −
+    first) and the share of pairs in which the second's is larger (ties half). `p_adjusted`: Holm, over all rows.
+    `first_n`, `second_n` count windows, `first_median` and `second_median` are the medians of theirs."""
 
     stage: str
     arm: str

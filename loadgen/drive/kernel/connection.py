@@ -69,7 +69,6 @@ class Connection:
         self.stamper = stamper
         self._socket = sock
         self._recvmsg = sock.recvmsg
-        self._note_gap = poller.gathering.note
         self._poller = poller
         self._tls = tls
         self._plain_stamper = stamper if tls is None else None
@@ -142,9 +141,7 @@ class Connection:
             data, ancillary, _flags, _address = self._recvmsg(_READ_BYTES, ANCILLARY_BYTES)
             if data:
                 answer = job.answer
-                stamp_ns = answer.feed(data, stamper.kernel_ns(ancillary))
-                self._note_gap(stamp_ns - self._progress_ns)
-                self._progress_ns = stamp_ns
+                self._progress_ns = answer.feed(data, stamper.kernel_ns(ancillary))
                 if answer.done:
                     self._end(None)
                 return
@@ -175,9 +172,7 @@ class Connection:
             data, ended = self._tls.decrypt(data)
             self._say(self._tls.to_send())
         if data:
-            stamp_ns = answer.feed(data, kernel_ns)
-            self._note_gap(stamp_ns - self._progress_ns)
-            self._progress_ns = stamp_ns
+            self._progress_ns = answer.feed(data, kernel_ns)
         if ended:
             self._ended_by_peer()
         elif answer.done:

@@ -8,7 +8,7 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loadgen.analyze import mean_bootstrap, share_bootstrap
+from loadgen.analyze import mean_bootstrap, share_bootstrap, share_difference
 
 BLOCK = np.repeat(np.arange(25), 40)
 
@@ -84,3 +84,43 @@ def test_a_burst_of_errors_is_less_certain_than_scattered_ones() -> None:
 def test_a_hit_is_0_or_1() -> None:
     with pytest.raises(ValueError, match="0 or 1"):
         share_bootstrap(np.full(1000, 0.5), BLOCK, seed=1)
+
+
+def test_a_difference_of_shares_without_an_event_has_the_width_of_both_rules_of_three() -> None:
+    """No failure in either arm is not "no difference at all"."""
+    found = share_difference((np.zeros(1000), BLOCK), (np.zeros(500), BLOCK[::2]), seed=1)
+    assert found.value == 0
+    assert found.low == pytest.approx(-(1 - 0.025 ** (1 / 500)))
+    assert found.high == pytest.approx(1 - 0.025 ** (1 / 1000))
+    assert (found.n, found.unit, found.reason) == (1500, "requests", "all requests agree: they count as independent")
+
+
+def test_a_difference_of_shares_is_of_all_requests_and_not_of_block_means() -> None:
+    """3 of 75 are 4 %, whatever the sizes of the blocks."""
+    block = np.concatenate([np.zeros(51), np.arange(1, 25)]).astype(np.int64)
+    hit = np.zeros(75)
+    hit[[0, 60, 70]] = 1
+    found = share_difference((hit, block), (np.zeros(75), block), seed=1)
+    mine, theirs = share_bootstrap(hit, block, seed=1), share_bootstrap(np.zeros(75), block, seed=1)
+    assert found.value == pytest.approx(0.04)
+    assert mine.low is not None
+    assert theirs.high is not None
+    assert found.low == pytest.approx(0.04 - np.hypot(0.04 - mine.low, theirs.high))
+    few = share_difference((hit[:5], np.arange(5)), (hit[:5], np.arange(5)), seed=1)
+    assert (few.low, few.high, few.n, few.unit, few.needs_n) == (None, None, 5, "blocks", 20)
+
+
+@pytest.mark.parametrize(("mean", "concentration"), [(0.005, 100), (0.02, 50), (0.2, 20)])
+def test_a_difference_of_clustered_shares_is_covered(mean: float, concentration: float) -> None:
+    """Shares that vary from block to block, as in docs/statistics.md; the candidate's is twice the baseline's."""
+    rng, held, runs = np.random.default_rng(11), 0, 200
+    for run in range(runs):
+        arms = []
+        for share in (2 * mean, mean):
+            level = rng.beta(share * concentration, (1 - share) * concentration, 25)
+            arms.append(((rng.random(1000) < level[BLOCK]).astype(np.float64), BLOCK))
+        found = share_difference(arms[0], arms[1], seed=run, resamples=199)
+        assert found.low is not None
+        assert found.high is not None
+        held += found.low <= mean <= found.high
+    assert held >= 0.94 * runs

@@ -71,3 +71,17 @@ def test_too_few_windows() -> None:
     assert (strict.low, strict.needs_n) == (None, 5)
     with pytest.raises(ValueError, match="finite"):
         mann_whitney(np.array([np.inf]), np.array([1.0]))
+
+
+def test_correlation_widens_intervals_and_raises_p() -> None:
+    a, b = np.arange(20.0) + 6, np.arange(20.0)
+    plain, wide = mann_whitney(a, b), mann_whitney(a, b, inflated=4.0)
+    assert wide.hodges_lehmann.value == plain.hodges_lehmann.value == 6
+    for name in ("hodges_lehmann", "cles"):
+        one, other = getattr(plain, name), getattr(wide, name)
+        assert other.low < one.low < one.value < one.high < other.high
+    assert plain.p is not None
+    assert wide.p is not None
+    # U - 200 = 92.5 after continuity; the ties of 14 pairs hardly change the variance
+    assert plain.p < 0.02
+    assert wide.p == pytest.approx(2 * scipy.stats.norm.sf(scipy.stats.norm.isf(plain.p / 2) / 2))

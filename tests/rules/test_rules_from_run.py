@@ -1,0 +1,103 @@
+"""`specload alerts --from RUN`: limits from a real run on the rehearsal engine, proven by promtool."""
+
+import re
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from loadgen.cli import watching
+from loadgen.control import Live
+from loadgen.errors import ScenarioError
+from loadgen.experiment import Judged, RunOptions, RunResult, judge_run, run_scenario
+from loadgen.plan import Plan, Segment
+from loadgen.record import RunData
+from loadgen.scenario import load_scenario
+from server_adapters.rehearsal.config import RehearsalConfig
+from server_adapters.rehearsal.serve import rehearsal_server
+
+TASKS = ("code", "short_qa")
+
+
+class Quiet:
+    def started(self, plan: Plan, path: Path, notes: tuple[str, ...]) -> None: ...
+
+    def segment(self, segment: Segment, number: int, total: int) -> None: ...
+
+    def ended(self, requests: int, failed: int) -> None: ...
+
+    def live(self, segment: Segment, live: Live) -> None: ...
+
+    def say(self, text: str) -> None: ...
+
+
+@pytest.fixture
+async def result(tmp_path: Path) -> AsyncIterator[RunResult]:
+    """40 requests of two task types against one drafting engine. Its threshold cannot pass."""
+    lengths = {"input_len": {"kind": "fixed", "value": 40}, "output_len": {"kind": "fixed", "value": 24}}
+    async with rehearsal_server(RehearsalConfig(spec="draft:k=4", speed=20.0)) as url:
+        content = {
+            "version": 1,
+            "name": "limits",
+            "environment": "disposable",
+            "arms": {"candidate": {"url": url}},
+            "workload": {"endpoint": "completions", "tasks": [{"task_type": task, **lengths} for task in TASKS]},
+            "load": [{"kind": "concurrency", "concurrency": 4, "cases": 40}],
+            "warmup": {"warmup_requests": 2},
+            "thresholds": ["error_share: rate>=0.5"],
+        }
+        file = tmp_path / "limits.yaml"
+        file.write_text(yaml.safe_dump(content))
+        yield await run_scenario(load_scenario(file), RunOptions(tmp_path / "runs", workers=1), Quiet())
+
+
+def series(task: str, acceptance: float, per_s: float = 400) -> dict[str, str]:
+    """Ten minutes, a sample each 15 s; rollback as acceptance would have it at a fixed 0.1 of the rounds."""
+    cell = f'{{job="specload",instance="r",arm="candidate",task_type="{task}",source="per_request"}}'
+    return {
+        f"specload_draft_tokens_total{cell}": f"0+{per_s * 15:g}x40",
+        f"specload_accepted_tokens_total{cell}": f"0+{per_s * 15 * acceptance:g}x40",
+        f"specload_verify_rounds_total{cell}": f"0+{per_s * 15 / 4:g}x40",
+        f"specload_rollback_rounds_total{cell}": f"0+{per_s * 15 / 40:g}x40",
+    }
+
+
+async def test_limits_of_a_run(
+    result: RunResult,
+    holds: Callable[..., None],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """G26: each task type has its own floor. A run that did not pass gives none."""
+    file = tmp_path / "own.yml"
+    with pytest.raises(ScenarioError, match="limits are taken from runs that passed"):
+        watching.alerts(result.path, "prometheus", file)
+    assert not file.exists()
+
+    def passed(run: RunData) -> Judged:
+        judged = judge_run(run)
+        assert judged.verdict is not None
+        return Judged(judged.summary, judged.verdict.model_copy(update={"verdict": "pass"}))
+
+    monkeypatch.setattr(watching, "judge_run", passed)
+    watching.alerts(result.path, "prometheus", file)
+    assert "no TTFT limit" in capsys.readouterr().err  # 20 requests a task type have no P99
+    groups = yaml.safe_load(file.read_text())["groups"]
+    names = [rule["alert"] for rule in groups[0]["rules"]]
+    assert names.count("SpecloadAcceptanceRateLow") == names.count("SpecloadRollbackRateHigh") == len(TASKS)
+    low = {("SpecloadAcceptanceRateLow", "from_run"): 1}
+    for cell in result.summary.arms["candidate"].by:
+        if cell.task_type and not (cell.stage or cell.input_segment or cell.output_segment):
+            usual = cell.speculation.acceptance_rate.value
+            assert usual
+            holds(series(cell.task_type, usual), "10m", {}, 60, (file,))
+            holds(series(cell.task_type, 0.7 * usual), "10m", low, 60, (file,))
+            holds(series(cell.task_type, 0.7 * usual, per_s=4), "10m", {}, 60, (file,))
+    holds({}, "10m", {}, 60, (file,))
+
+    watching.alerts(result.path, "prometheusrule")
+    operator = yaml.safe_load(capsys.readouterr().out)
+    assert (operator["kind"], operator["spec"]["groups"]) == ("PrometheusRule", groups)
+    assert re.fullmatch(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?", operator["metadata"]["name"])
