@@ -23,7 +23,7 @@ from loadgen.errors import ScenarioError, TargetUnusable
 from loadgen.experiment import RunOptions, check, run_scenario
 from loadgen.observe import window
 from loadgen.plan import Plan, Segment
-from loadgen.record import RunData, open_run
+from loadgen.record import RunData, list_runs, open_run
 from loadgen.scenario import load_scenario
 from server_adapters.rehearsal.config import RehearsalConfig
 from server_adapters.rehearsal.serve import rehearsal_server
@@ -277,7 +277,9 @@ async def test_a_start_that_fails_says_so_with_its_log(tmp_path: Path) -> None:
     arms = {"baseline": {"url": f"http://127.0.0.1:{port}", "start": ["sh", "-c", "echo no GPU here; exit 3"]}}
     with pytest.raises(TargetUnusable, match=r"baseline: the server ended early with status 3(.|\n)*no GPU here"):
         await run_scenario(load_scenario(write(tmp_path, arms)), RunOptions(tmp_path / "runs"), Quiet())
-    assert not list((tmp_path / "runs").iterdir())
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert [log.read_text() for log in (folder / "servers").iterdir()] == ["no GPU here\n"]
+    assert list_runs(tmp_path / "runs") == [], "a log is no run"
 
 
 async def test_an_interrupt_stops_what_was_started(tmp_path: Path) -> None:
