@@ -46,7 +46,7 @@ def test_gate_ends_with_the_verdicts_code(texts: tuple[str, ...], code: int) -> 
     assert done.returncode == code, done.stderr
     (found,) = json.loads(done.stdout)
     assert found["verdict"] == {0: "pass", 98: "inconclusive", 99: "fail"}[code]
-    assert found["thresholds_from"] == ("scenario" if texts else "defaults")
+    assert found["thresholds_from"] == ("command_line" if texts else "defaults")
     schema = json.loads(specload("schema", "verdict").stdout)
     Draft202012Validator(schema).validate(found)
 
@@ -87,6 +87,29 @@ def test_thresholds_that_cannot_be_read_are_usage_errors() -> None:
     assert done.returncode == 2
     assert "did you mean ttft_s?" in done.stderr
     assert "write p(95)" in done.stderr
+
+
+def test_a_threshold_of_the_command_line_about_no_arm_of_the_run_is_a_usage_error() -> None:
+    done = specload("gate", RUN, *thresholds(PASS, "ttft_s{arm:candidat}: max<1"))
+    assert done.returncode == 2, done.stdout
+    assert "candidat is no arm of " in done.stderr
+    assert "these are: baseline, candidate" in done.stderr
+    assert "thresholds of the command line" in specload("gate", RUN, *thresholds(PASS)).stdout
+
+
+def test_a_run_compared_with_itself_is_said() -> None:
+    done = specload("compare", RUN, RUN, *thresholds(PASS), "--json")
+    notes = json.loads(done.stdout)["verdict"]["notes"]
+    assert any("compared with itself" in note for note in notes)
+    assert not any("one window" in note for note in notes)
+
+
+def test_what_was_asked_is_asked_again(tmp_path: Path) -> None:
+    client = {**json.loads((RUN / "manifest.json").read_bytes())["client"], "transport": "kernel"}
+    urls = {"baseline": "http://127.0.0.1:9001"}
+    run = change(tmp_path / "again", overrides=["repeats=3"], arm_urls=urls, client=client)
+    (found,) = json.loads(specload("gate", run, *thresholds(PASS), "--json").stdout)
+    assert "--set repeats=3 --arm baseline=http://127.0.0.1:9001 --transport kernel  #" in found["reproduce"][0]
 
 
 def test_one_arm_without_thresholds_has_nothing_to_judge(tmp_path: Path) -> None:

@@ -176,10 +176,11 @@ def run(
     json: Json = False,
 ) -> None:
     """Replay a scenario against its arms, record everything, print the report."""
-    loaded = load_scenario(scenario, set_, arms_of(arm))
+    arms = arms_of(arm)
+    loaded = load_scenario(scenario, set_, arms)
     part, budget_s = shard_of(shard), seconds_of(time_budget)
     with served(metrics_port, metrics_host, linger, textfile) as metrics:
-        options = RunOptions(out_dir, tuple(set_), part, workers, transport, budget_s, metrics)
+        options = RunOptions(out_dir, tuple(set_), part, workers, transport, budget_s, metrics, arms)
         finish(watched(lambda progress: run_scenario(loaded, options, progress)), json, judged=True)
 
 

@@ -10,6 +10,7 @@ from loadgen.experiment.budget import fit_time
 from loadgen.experiment.ceiling import Ceiling, beyond, ceiling, cpu_count
 from loadgen.experiment.context import check_context
 from loadgen.experiment.driving import worker_count
+from loadgen.experiment.manifest import aa_run_facts
 from loadgen.experiment.preflight import Preflight, preflight
 from loadgen.plan import Estimate, Plan, build_plan, estimate
 from loadgen.scenario import Limits, LoadedScenario, limits_of
@@ -40,6 +41,8 @@ async def check(
     `workers` as in `RunOptions`. `time_budget_s`: plan what fits, by the pace of a few small requests. Raises as
     `run_scenario`."""
     limits = limits_of(loaded.scenario)
+    if loaded.scenario.comparison.aa_run is not None:
+        aa_run_facts(loaded.scenario.comparison.aa_run)
     started = [name for name, arm in loaded.scenario.arms.items() if arm.start is not None]
     ready = await preflight(loaded.scenario) if targets and not started else None
     notes: tuple[str, ...] = ready.notes if ready else ()

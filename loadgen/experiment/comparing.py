@@ -21,12 +21,14 @@ from loadgen.analyze import (
     estimates_apart,
 )
 from loadgen.errors import ScenarioError
-from loadgen.experiment.judging import difference_text, pooled_stages
+from loadgen.experiment.judging import difference_text, pooled_stages, refuse_other_arms
 from loadgen.record import RunData, list_runs
 from loadgen.scenario import Threshold
 from loadgen.verdict import Evidence, Facts, Paired, Unpaired, Verdict, default_thresholds, judge
 
 ONE_WINDOW = "the runs were not made in one window: what changed between them is in the difference"
+
+ITSELF = "this is one run, compared with itself: it shows no difference, whatever the servers do"
 
 
 @dataclass(frozen=True)
@@ -46,10 +48,7 @@ def compare_two(first: RunData, second: RunData, thresholds: Sequence[Threshold]
     stages = tuple(stage for stage in own[1] if stage in own[0])
     several = max(map(len, own)) > 1
     chosen = tuple(thresholds) if thresholds else default_thresholds(2, stages if several else ())
-    for threshold in chosen:
-        arm = threshold.selector("arm")
-        if arm is not None and arm not in common:
-            raise ScenarioError([f'"{threshold}": {arm} is no arm of both runs; these are: {", ".join(common)}'])
+    refuse_other_arms(chosen, tuple(common), "of both runs")
     evidence: Evidence
     if runs.paired:
         sides = estimates_apart(first, second)
@@ -60,8 +59,7 @@ def compare_two(first: RunData, second: RunData, thresholds: Sequence[Threshold]
         evidence, mixed = Unpaired(one, other, common, kind), any(kind((("arm", arm),)) is None for arm in common)
     verdict = judge(chosen, evidence, replace(_facts(first, second, runs, common), stages=stages, mixed=mixed))
     assert verdict is not None
-    if not thresholds:
-        verdict = verdict.model_copy(update={"thresholds_from": "defaults"})
+    verdict = verdict.model_copy(update={"thresholds_from": "command_line" if thresholds else "defaults"})
     return Compared(runs, verdict)
 
 
@@ -92,7 +90,7 @@ def _facts(first: RunData, second: RunData, runs: RunsCompared, common: dict[str
         validity=worst.state,
         validity_reasons=tuple(_reasons((first, second), summaries)),
         differences=tuple(unlike),
-        noted=(ONE_WINDOW, runs.why),
+        noted=(ITSELF if second.manifest.run_id == first.manifest.run_id else ONE_WINDOW, runs.why),
         reproduce=(f"specload compare {first.manifest.run_id} {second.manifest.run_id}",),
     )
 

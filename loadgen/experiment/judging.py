@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from loadgen.analyze import Difference, Estimates, Summary, analyze
-from loadgen.errors import StorageError
+from loadgen.errors import ScenarioError, StorageError
 from loadgen.experiment.nodes import node_effects
 from loadgen.record import Manifest, RunData
 from loadgen.report import render_html, reproduce
@@ -28,14 +28,31 @@ class Judged:
 
 
 def judge_run(run: RunData, thresholds: Sequence[Threshold] | None = None) -> Judged:
-    """Every number of a run, and its verdict. `thresholds`: instead of the scenario's."""
-    summary, estimates = analyze(run), Estimates(run)
+    """Every number of a run, and its verdict. `thresholds`: of the command line, instead of the scenario's. Raises
+    ScenarioError where one of those names an arm that the run does not have."""
+    asked = thresholds is not None
     if thresholds is None:
         thresholds = read_thresholds(run.manifest.scenario.get("thresholds") or ())
+    else:
+        refuse_other_arms(thresholds, tuple(run.manifest.arms), f"of {run.manifest.run_id}")
+    summary, estimates = analyze(run), Estimates(run)
     verdict = judge(thresholds, estimates, _facts(run, summary, estimates, thresholds))
+    if verdict is not None and asked:
+        verdict = verdict.model_copy(update={"thresholds_from": "command_line"})
     if verdict is not None:
         summary = summary.model_copy(update={"verdict": verdict.model_dump(mode="json")})
     return Judged(summary, verdict)
+
+
+def refuse_other_arms(thresholds: Sequence[Threshold], arms: Sequence[str], whose: str) -> None:
+    """Raises ScenarioError where a threshold names an arm that is not one of these."""
+    problems = [
+        f'"{threshold}": {arm} is no arm {whose}; these are: {", ".join(arms)}'
+        for threshold in thresholds
+        if (arm := threshold.selector("arm")) is not None and arm not in arms
+    ]
+    if problems:
+        raise ScenarioError(problems)
 
 
 def _facts(run: RunData, summary: Summary, estimates: Estimates, thresholds: Sequence[Threshold]) -> Facts:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,6 +30,7 @@ def manifest_of(
     ready: Preflight,
     *,
     overrides: tuple[str, ...],
+    arm_urls: Mapping[str, str],
     shard: tuple[int, int] | None,
     workers: int,
     transport: TransportName,
@@ -43,6 +45,7 @@ def manifest_of(
         scenario_path=loaded.path.name if loaded.path else None,
         scenario_sha256=loaded.text_sha256,
         overrides=list(overrides),
+        arm_urls=dict(arm_urls),
         plan_hash=plan.hash,
         shard=f"{shard[0]}/{shard[1]}" if shard else None,
         workers=workers,
@@ -65,14 +68,14 @@ def comparison_facts(loaded: LoadedScenario, plan: Plan, ready: Preflight, budge
     return {
         **asdict(plan.design),
         "swap": keys.swap,
-        "aa_run": None if keys.aa_run is None else aa_run_facts(loaded, keys.aa_run),
+        "aa_run": None if keys.aa_run is None else aa_run_facts(keys.aa_run),
         "time_budget": None if budget is None else budget_facts(budget, ready),
         "warmups": [],
         "hooks": [],
     }
 
 
-def aa_run_facts(loaded: LoadedScenario, path: Path) -> dict[str, Any]:
+def aa_run_facts(path: Path) -> dict[str, Any]:
     """Which run judges the effects of the nodes. Raises ScenarioError where there is none."""
     try:
         manifest = open_run(path).manifest

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from loadgen.analyze import Summary
@@ -45,6 +45,8 @@ class RunOptions:
     time_budget_s: float | None = None
     #: where the run's live metrics go; None = nobody asked for them
     metrics: Metrics | None = None
+    #: arms that are elsewhere than their scenario says
+    arm_urls: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,7 @@ async def _prepared(
         lengths,
         ready,
         overrides=options.overrides,
+        arm_urls=options.arm_urls,
         shard=options.shard,
         workers=options.workers or worker_count(plan, cpu_count()),
         transport=options.transport,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 from loadgen.plan.blocks import ENOUGH_BLOCKS, Block, arm_orders
 from loadgen.plan.stages import StagePlan
 from loadgen.plan.types import ClosedLoop, Design, OpenLoop, PhaseName, Segment, StageBlocks
-from loadgen.scenario import Scenario
+from loadgen.scenario import Arm, Scenario
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +185,9 @@ def _marks(scenario: Scenario, stages: Sequence[CutStage]) -> Iterator[str]:
         yield "restart: the arms ran one after the other on one node (ABBA over the repeats), each freshly started"
     if comparison.design == "parallel":
         yield from _parallel_marks(scenario)
+    for one, other in combinations(scenario.arms, 2):
+        if _asks_of(scenario.arms[one]) == _asks_of(scenario.arms[other]):
+            yield f"{one} and {other} have the same address and model: a server is compared with itself"
     for stage in stages:
         n = len(stage.blocks) * scenario.passes
         if not stage.plan.paired:
@@ -193,6 +197,11 @@ def _marks(scenario: Scenario, stages: Sequence[CutStage]) -> Iterator[str]:
         load = stage.plan.load
         if stage.plan.paired and isinstance(load, ClosedLoop) and stage.plan.duration_ns is not None:
             yield f"{stage.plan.name} has a time limit: a block that meets it holds fewer cases than in another arm"
+
+
+def _asks_of(arm: Arm) -> tuple[object, ...]:
+    """What tells an arm's server from another's; a header may choose, too, and its own command starts another."""
+    return (*(arm.urls or (arm.url,)), arm.model, arm.headers, arm.start)
 
 
 def _parallel_marks(scenario: Scenario) -> Iterator[str]:

@@ -97,6 +97,8 @@ class Manifest(BaseModel):
     scenario_path: str | None
     scenario_sha256: str
     overrides: list[str] = []
+    #: of --arm: arms that were elsewhere than their scenario says
+    arm_urls: dict[str, str] = {}
     plan_hash: str
     shard: str | None = None
     workers: int = 1

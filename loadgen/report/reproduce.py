@@ -12,6 +12,10 @@ def reproduce(manifest: Manifest) -> tuple[str, ...]:
     again = ["specload", "run", manifest.scenario_path or "SCENARIO.yaml"]
     for override in manifest.overrides:
         again += ["--set", override]
+    for name, url in manifest.arm_urls.items():
+        again += ["--arm", f"{name}={url}"]
+    if manifest.client.get("transport") not in (None, "plain"):
+        again += ["--transport", manifest.client["transport"]]
     return (
         f"{shlex.join(again)}  # specload {manifest.specload_version}, plan {manifest.plan_hash[:12]}",
         shlex.join(["specload", "report", manifest.run_id]),

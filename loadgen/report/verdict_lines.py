@@ -48,9 +48,16 @@ def _folded(results: Sequence[Result]) -> list[tuple[bool | None, str]]:
     return [*lines, (True, f"{met} of {len(results)} thresholds are met (all: verdict.json)")] if met else lines
 
 
+_FROM = {
+    "scenario": "thresholds of the scenario",
+    "command_line": "thresholds of the command line",
+    "defaults": "default thresholds",
+}
+
+
 def _scope(verdict: Verdict) -> str:
     """By what it was judged."""
-    told = "thresholds of the scenario" if verdict.thresholds_from == "scenario" else "default thresholds"
+    told = _FROM[verdict.thresholds_from]
     if verdict.baseline is None:
         return told
     paired = {True: ", paired", False: ", unpaired", None: ""}[verdict.paired]

@@ -99,9 +99,11 @@ def parse_threshold(text: str) -> Threshold:
     metric, where, rest = shape.groups()
     if metric not in METRICS:
         raise ThresholdError(f"{metric} is no metric{_guess(metric, METRICS)}")
-    return Threshold(
-        metric, _where(where) if where is not None else (), tuple(_condition(metric, part) for part in rest.split(","))
-    )
+    conditions = tuple(_condition(metric, part) for part in rest.split(","))
+    twice = next((one for i, one in enumerate(conditions) if one in conditions[:i]), None)
+    if twice is not None:
+        raise ThresholdError(f"the condition {twice} stands twice: write it once")
+    return Threshold(metric, _where(where) if where is not None else (), conditions)
 
 
 def _where(text: str) -> tuple[tuple[str, str], ...]:
@@ -153,6 +155,10 @@ def _aggregate(metric: str, text: str) -> str:
         return f"p{_text(float(percentile[1]))}"
     shown = ("p(N)", *allowed) if kind == "distribution" else allowed
     meant = re.fullmatch(r"p\s*\(?([0-9.]+)\)?", text)
+    if percentile is None and meant and "(" in text and kind == "distribution":
+        raise ThresholdError(
+            f"{text} is no percentile: write p(N) with N between 0 and 100 and at most three decimals, like p(99.9)"
+        )
     if meant and kind == "distribution":
         raise ThresholdError(f"{text} is no aggregate: write p({meant[1]})")
     raise ThresholdError(f"{text} is no aggregate of {metric}; allowed: {', '.join(shown)}")

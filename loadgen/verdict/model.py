@@ -60,7 +60,7 @@ class Verdict(_Model):
     verdict: Word
     reasons: list[str]
     thresholds: list[Result]
-    thresholds_from: Literal["scenario", "defaults"]
+    thresholds_from: Literal["scenario", "defaults", "command_line"]
     obstacles: list[str]
     notes: list[str]
     baseline: str | None

@@ -23,7 +23,7 @@ from loadgen.errors import ScenarioError, TargetUnusable
 from loadgen.experiment import RunOptions, check, run_scenario
 from loadgen.observe import window
 from loadgen.plan import Plan, Segment
-from loadgen.record import RunData, open_run
+from loadgen.record import RunData, list_runs, open_run
 from loadgen.scenario import load_scenario
 from server_adapters.rehearsal.config import RehearsalConfig
 from server_adapters.rehearsal.serve import rehearsal_server
@@ -277,7 +277,9 @@ async def test_a_start_that_fails_says_so_with_its_log(tmp_path: Path) -> None:
     arms = {"baseline": {"url": f"http://127.0.0.1:{port}", "start": ["sh", "-c", "echo no GPU here; exit 3"]}}
     with pytest.raises(TargetUnusable, match=r"baseline: the server ended early with status 3(.|\n)*no GPU here"):
         await run_scenario(load_scenario(write(tmp_path, arms)), RunOptions(tmp_path / "runs"), Quiet())
-    assert not list((tmp_path / "runs").iterdir())
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert [log.read_text() for log in (folder / "servers").iterdir()] == ["no GPU here\n"]
+    assert list_runs(tmp_path / "runs") == [], "a log is no run"
 
 
 async def test_an_interrupt_stops_what_was_started(tmp_path: Path) -> None:
@@ -322,6 +324,8 @@ async def test_an_aa_run_must_be_one(tmp_path: Path, urls: dict[str, str]) -> No
     file = write(tmp_path, arms, comparison={"design": "parallel", "aa_run": "other"})
     with pytest.raises(ScenarioError, match=r"comparison\.aa_run"):
         await run_scenario(load_scenario(file), RunOptions(tmp_path / "runs"), Quiet())
+    with pytest.raises(ScenarioError, match=r"comparison\.aa_run"):
+        await check(load_scenario(file), targets=False)
 
 
 async def test_check_starts_nothing(tmp_path: Path, cli: Callable[..., Awaitable[Any]]) -> None:

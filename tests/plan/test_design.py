@@ -24,12 +24,14 @@ def closed(cases: int, concurrency: int = 1) -> dict[str, Any]:
     return {"kind": "concurrency", "concurrency": concurrency, "cases": cases}
 
 
-def made(arms: int = 2, **keys: Any) -> Plan:
+def made(arms: int | dict[str, Any] = 2, **keys: Any) -> Plan:
     document = {
         "version": 1,
         "name": "designed",
         "environment": "disposable",
-        "arms": {f"arm{i}": {"url": f"http://h{i}:1", "start": "serve"} for i in range(arms)},
+        "arms": {f"arm{i}": {"url": f"http://h{i}:1", "start": "serve"} for i in range(arms)}
+        if isinstance(arms, int)
+        else arms,
         "workload": {"tasks": [TASK]},
         "load": [closed(40)],
         **keys,
@@ -183,6 +185,20 @@ def test_few_blocks_are_said() -> None:
         "c1 has 10 blocks over all repeats; intervals of quantiles need 20",
     )
     assert made(load=[closed(40)], repeats=5).design.marks == ()
+
+
+@pytest.mark.parametrize("design", ["interleaved", "parallel", "sequential", "restart"])
+def test_one_server_under_two_names_is_said(design: str) -> None:
+    """Of the arms' commands each starts a server of its own; a header may choose one, too."""
+
+    def marks(**other: Any) -> list[str]:
+        first = {"url": "http://h:1", "model": "m", "start": "serve"}
+        plan = made(arms={"one": first, "other": {**first, **other}}, comparison={"design": design})
+        return [mark for mark in plan.design.marks if "same address and model" in mark]
+
+    assert marks() == ["one and other have the same address and model: a server is compared with itself"]
+    for other in ({"url": "http://h:2"}, {"model": "n"}, {"start": "serve -k 4"}, {"headers": {"X-To": "b"}}):
+        assert marks(**other) == []
 
 
 def test_warm_up_is_once_a_stage_and_arm() -> None:

@@ -78,6 +78,8 @@ def test_what_is_read(text: str, expected: Threshold) -> None:
         ("ttft_s: p95<1", ["write p(95)"]),
         ("ttft_s: p(0)<1", ["N between 0 and 100"]),
         ("ttft_s: p(100)<1", ["N between 0 and 100"]),
+        ("ttft_s: p(99.99999999)<1", ["p(99.99999999) is no percentile", "at most three decimals, like p(99.9)"]),
+        ("ttft_s: med<1, p(50) < 1.0", ["the condition p(50)<1 stands twice"]),
         ("ttft_s: rate<1", ["rate is no aggregate of ttft_s", "p(N), avg, med, max"]),
         ("error_share: p(95)<1", ["no aggregate of error_share", "allowed: rate"]),
         ("ttft_s: p(95)==1", ["write <, <=, > or >="]),
@@ -110,7 +112,7 @@ def thresholds(draw: st.DrawFn) -> Threshold:
     return Threshold(
         metric,
         tuple((key, draw(value)) for key in keys),
-        tuple(draw(st.lists(conditions(metric), min_size=1, max_size=4))),
+        tuple(draw(st.lists(conditions(metric), min_size=1, max_size=4, unique=True))),
     )
 
 
