@@ -145,14 +145,14 @@ async def test_an_aa_run_that_proves_nothing(nodes: dict[str, str], drive: Calla
 
 
 async def test_exchanged_nodes_do_not_look_like_a_speedup(nodes: dict[str, str], drive: Callable[..., Any]) -> None:
-    """Half of the blocks on each node: their difference widens the interval, and does not move it."""
+    """Half of the blocks on each node, one ten times as fast: blocks before and after the exchange are paired."""
     result = await drive(nodes["fast"], nodes["slow"], swap=True)
     assert obstacles(result) == []
     run = open_run(result.path)
     found = Estimates(run).estimate(SPEEDUP)
     assert found.low is not None
     assert found.high is not None
-    assert found.low < 1 < found.high
+    assert 0.5 < found.low < found.high < 2
     assert found.n == 8
     replicas = {(row["arm"], row["replica"]) for row in run.requests.to_pylist() if row["phase"] == "measure"}
     assert replicas == {(arm, nodes[node]) for arm in ("baseline", "candidate") for node in ("fast", "slow")}
