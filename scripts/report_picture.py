@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from loadgen.analyze import analyze
+from loadgen.experiment import judge_run
 from loadgen.record import open_run
 from loadgen.report import render_terminal
 
@@ -18,7 +18,7 @@ LINE, HEAD = 24.4, 60.0
 run, picture = Path(sys.argv[1]), Path(sys.argv[2])
 lines = int(sys.argv[3]) if len(sys.argv) > 3 else 60
 console = Console(record=True, width=WIDTH, highlight=False, file=io.StringIO(), force_terminal=True)
-render_terminal(analyze(open_run(run)), console)
+render_terminal(judge_run(open_run(run)).summary, console)
 svg = console.export_svg(title="specload report")
 # no font is fetched from anywhere: the reader's own monospace will do
 svg = re.sub(r"@font-face \{.*?\}", "", svg, flags=re.DOTALL)
