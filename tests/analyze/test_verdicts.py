@@ -19,7 +19,8 @@ LEVELS = (1, 2, 4, 8, 16)
 
 
 def judged(run, *texts):
-    found = judge_run(run, [parse_threshold(text) for text in texts]).verdict
+    """By `texts`, or by the defaults where there are none."""
+    found = judge_run(run, [parse_threshold(text) for text in texts] or None).verdict
     assert found is not None
     return found
 

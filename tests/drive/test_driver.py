@@ -401,7 +401,7 @@ async def test_what_the_kernel_transport_saw_reaches_the_records(
 async def test_a_transport_that_compares_no_clocks_tells_of_no_step(
     play: Any, http: Any, driver: Make, segments: Any, sink: Any, soon: Soon
 ) -> None:
-    server = await play(http.answer())
+    server = await play(http.answer(tokens=3, gap_s=0.03))
     await driver(server.url).run(segments.closed([0], [None], cases=2), soon())
     assert {h.clock_step_s for h in sink.healths} == {None}
     assert {(a.connect_wait_ns, a.missing_stamps) for a in sink.attempts} == {(None, None)}

@@ -239,7 +239,9 @@ async def test_a_run_keeps_the_environment_and_names_the_template(serve: Serve, 
         "template.ids",
         "requests.prompt_tokens",
     }
-    assert {h.share.value for h in summary.equality.cache_hits} == {0.0}
+    shares = [h.share for h in summary.equality.cache_hits]
+    assert {h.arm for h in summary.equality.cache_hits} == {"baseline", "candidate"}
+    assert all(share.value == 0 or (share.value is None and share.reason) for share in shares), shares
     assert {s.value for s in summary.equality.foreign_share.values()} == {0.0}
     assert Summary.model_validate_json((path / "summary.json").read_bytes()) == summary
     manifest = open_run(path).manifest
@@ -249,10 +251,13 @@ async def test_a_run_keeps_the_environment_and_names_the_template(serve: Serve, 
 async def test_a_warm_cache_on_one_arm_is_caught(serve: Serve, tmp_path: Path) -> None:
     """H12: the candidate has answered the same prompts before; counters of both arms tell."""
     arms = {"baseline": await serve(), "candidate": await serve(spec="draft:k=4")}
-    warm = {"workload": {"cache": "warm"}}
-    await ran(scenario(tmp_path, {"candidate": arms["candidate"]}, **warm), tmp_path / "before")
-    summary, _ = await ran(scenario(tmp_path, arms, **warm), tmp_path / "runs")
-    shares = {h.arm: h.share.value for h in summary.equality.cache_hits}
+    for seed in range(3):  # on a busy machine a block's counters may have no clean edge: then its share is not known
+        warm = {"workload": {"cache": "warm"}, "seed": seed}
+        await ran(scenario(tmp_path, {"candidate": arms["candidate"]}, **warm), tmp_path / "before")
+        summary, _ = await ran(scenario(tmp_path, arms, **warm), tmp_path / "runs")
+        shares = {h.arm: h.share.value for h in summary.equality.cache_hits}
+        if None not in shares.values():
+            break
     assert shares["baseline"] is not None
     assert shares["candidate"] is not None
     assert shares["baseline"] < 0.5 < shares["candidate"]
