@@ -231,7 +231,10 @@ async def ran(file: Path, out: Path) -> tuple[Summary, Path]:
 async def test_a_run_keeps_the_environment_and_names_the_template(serve: Serve, tmp_path: Path) -> None:
     """The template shows in the prompt token counts too, case by case; all of it is in the run directory."""
     arms = {"baseline": await serve(), "candidate": await serve(spec="draft:k=4", template="system")}
-    summary, path = await ran(scenario(tmp_path, arms), tmp_path / "runs")
+    for _ in range(3):  # on a busy machine a block's counters may have no clean edge: then its share is not known
+        summary, path = await ran(scenario(tmp_path, arms), tmp_path / "runs")
+        if None not in [h.share.value for h in summary.equality.cache_hits]:
+            break
     (pair,) = summary.equality.prompt_tokens
     assert (pair.cases, pair.mismatched, pair.same_text) == (8, 8, True)
     assert {e.arm - e.baseline for e in pair.examples} == {pair.median_difference}
@@ -239,9 +242,8 @@ async def test_a_run_keeps_the_environment_and_names_the_template(serve: Serve, 
         "template.ids",
         "requests.prompt_tokens",
     }
-    shares = [h.share for h in summary.equality.cache_hits]
     assert {h.arm for h in summary.equality.cache_hits} == {"baseline", "candidate"}
-    assert all(share.value == 0 or (share.value is None and share.reason) for share in shares), shares
+    assert {h.share.value for h in summary.equality.cache_hits} == {0.0}
     assert {s.value for s in summary.equality.foreign_share.values()} == {0.0}
     assert Summary.model_validate_json((path / "summary.json").read_bytes()) == summary
     manifest = open_run(path).manifest

@@ -152,6 +152,8 @@ async def test_exchanged_nodes_do_not_look_like_a_speedup(nodes: dict[str, str],
     found = Estimates(run).estimate(SPEEDUP)
     assert found.low is not None
     assert found.high is not None
+    assert found.value is not None
+    assert 0.75 < found.value < 1.33
     assert 0.5 < found.low < found.high < 2
     assert found.n == 8
     replicas = {(row["arm"], row["replica"]) for row in run.requests.to_pylist() if row["phase"] == "measure"}
