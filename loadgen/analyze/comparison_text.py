@@ -48,7 +48,11 @@ def _why(row: ComparisonRow) -> str:
     pace = f"decoding is {speedup:.2f}× {'faster' if speedup >= 1 else 'as fast: slower'}"
     if e is None or c is None:
         return f"{pace[0].upper()}{pace[1:]}; E and c are not known: {row.e_decode.reason or row.c.reason}."
-    return f"{e:.2f}× the tokens per step, a step costs {c:.2f}×, so {pace}."
+    parts = f"{e:.2f}× the tokens per step, a step costs {c:.2f}×"
+    note = row.e_decode.reason or row.c.reason
+    if note:  # E and c of other cases than the speed: their quotient is not exactly it
+        return f"{pace[0].upper()}{pace[1:]}; {parts} ({note})."
+    return f"{parts}, so {pace}."
 
 
 def _tails(row: ComparisonRow) -> str:

@@ -124,7 +124,9 @@ def test_rows_of_both_candidates_are_plausible(three: Ran) -> None:
         assert e.value is not None
         assert c.value is not None
         assert 1 < e.value <= K + 1, "both draft, and some of it is accepted"
-        assert decode.value == pytest.approx(e.value / c.value, rel=1e-9)
+        assert e.reason == c.reason, "both are of the same cases"
+        whole = e.reason is None or "left out" not in e.reason
+        assert decode.value == pytest.approx(e.value / c.value, rel=1e-9 if whole else 0.1), e.reason
         assert speedup.value is not None
         assert speedup.value < 2 * (K + 1)
         assert row.acceptance_rate.value is not None
