@@ -20,6 +20,7 @@ from grafana.dashboards_src.queries import (
 
 VERDICTS = {"0": ("fail", RED), "1": ("pass", GREEN), "-1": ("inconclusive", ORANGE)}
 VALIDITY = {"0": ("invalid", RED), "1": ("valid", GREEN), "-1": ("doubtful", ORANGE)}
+COUNTERS = {"0": ("none", ORANGE), "1": ("there", GREEN)}
 _OK_ONLY = "Of requests that ended ok; failures are not in it, see the errors beside it."
 _BUCKETS = "From buckets, so some percent off; the report's percentiles are exact."
 _STREAMS = 'stream="true"'
@@ -71,6 +72,17 @@ def _verdict() -> list[Panel]:
             height=6,
             none="not yet",
         ),
+        number(
+            "Draft counters",
+            "Whether the newest look at the servers' metrics found draft counters. None is not 0 drafts: it is a "
+            "server "
+            "(or a gateway before it) that does not tell.",
+            "none",
+            Ask(newest("arm", "server_spec_counters"), "{{arm}}"),
+            words=COUNTERS,
+            height=6,
+            none="not told",
+        ),
         rows(
             "Thresholds",
             "Each threshold's value and its limit, as judged at the end.",
@@ -78,7 +90,7 @@ def _verdict() -> list[Panel]:
             Ask(final("arm, threshold", "threshold_value"), "value"),
             Ask(final("arm, threshold", "threshold_limit"), "limit"),
             order=("threshold", "arm"),
-            width=8,
+            width=6,
             height=6,
         ),
         rows(
@@ -88,7 +100,7 @@ def _verdict() -> list[Panel]:
             Ask(final("arm, scenario, engine, engine_version, k, method", "run_info"), "there"),
             order=("arm", "scenario", "engine", "engine_version", "method", "k"),
             hidden=("Value",),
-            width=8,
+            width=6,
             height=6,
         ),
     ]

@@ -144,7 +144,7 @@ async def scraped(
         run = (*specload, "run", "s.yaml", "--metrics-port", str(run_port), "--linger", "60")
         await on.enter_async_context(running(*run, cwd=tmp_path))
         verdict = 'specload_run_verdict and on () specload_run_phase_timestamp_seconds{phase="end"}'
-        await until(lambda: prometheus.asked(verdict), "the run has ended", limit_s=120)
+        await until(lambda: prometheus.asked(verdict), "the run has ended", limit_s=180)
         await asyncio.sleep(2)
         (folder,) = (tmp_path / "runs").iterdir()
         told = [json.loads((folder / name).read_text()) for name in ("summary.json", "verdict.json")]
