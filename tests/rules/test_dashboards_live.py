@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DASHBOARDS = sorted((ROOT / "grafana" / "dashboards").glob("*.json"))
 #: The names of the budgets' series hold their windows, so these stay as they are; a short history is enough for data.
 SHORT = Windows(
-    rate="5s", run_rate="5s", hold="1s", run_hold="1s", scrape_hold="2s", baseline="2m", baseline_ago="6s",
+    rate="10s", run_rate="5s", hold="1s", run_hold="1s", scrape_hold="2s", baseline="2m", baseline_ago="6s",
     memory="2m", drift="2m", drift_hold="1m", interval="1s", run_interval="1s",
 )  # fmt: skip
 LIMITS = Limits(requests_per_s=1e-9)
