@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import httpx
-from layout import box, grid_height, overlaps
+from layout import Box, box, grid_height, overlaps
 from queries import Request, Variable, Window, built_in, chosen, options, requests, substituted, variable_query
 
 GRID_PX = 1_468
@@ -25,7 +25,7 @@ async def page(url: str, board: Json, times: Mapping[str, Any], others: Sequence
         variables = await asking.variables(board, run_id)
         panels = [await asking.panel(panel, variables) for panel in board["panels"]]
         marks = [mark for annotation in _annotations(board) for mark in await asking.marks(annotation, variables)]
-    boxes = [_box(panel["box"]) for panel in panels]
+    boxes = [Box(**panel["box"]) for panel in panels]
     if overlaps(boxes):
         raise ValueError(f"{board['title']}: panels overlap: {overlaps(boxes)}")
     shown = [{"label": v.label, "shown": v.shown} for v in variables.values() if not v.hidden]
@@ -95,32 +95,23 @@ class _Asking:
         if request.step_s is None:
             series = (await self.get("query", query=request.expr, time=request.end_s))["result"]
         else:
-            series = (
-                await self.get(
-                    "query_range", query=request.expr, start=request.start_s, end=request.end_s, step=request.step_s
-                )
-            )["result"]
+            series = await self._range(request.expr, request.start_s, request.end_s, request.step_s)
         return {**vars(request), "series": series}
+
+    async def _range(self, expr: str, start_s: float, end_s: float, step_s: float) -> list[Json]:
+        found: list[Json] = (await self.get("query_range", query=expr, start=start_s, end=end_s, step=step_s))["result"]
+        return found
 
     async def marks(self, annotation: Json, variables: Mapping[str, Variable]) -> list[Json]:
         """Lines of a Prometheus annotation: where the value is the time, each value once."""
-        step = SCRAPE_MS / 1000
         expr = substituted(annotation["expr"], variables, built_in(self._window, SCRAPE_MS, SCRAPE_MS))
-        series = (
-            await self.get(
-                "query_range", query=expr, start=self._window.from_ms / 1000, end=self._window.to_ms / 1000, step=step
-            )
-        )["result"]
+        series = await self._range(expr, self._window.from_ms / 1000, self._window.to_ms / 1000, SCRAPE_MS / 1000)
+        at_value = annotation.get("useValueForTime") in (True, "on")
         marks = {}
         for each in series:
-            text = re.sub(r"{{\s*(\w+)\s*}}", lambda found, each=each: each["metric"].get(found[1], ""),  # type: ignore[misc]
-                          annotation.get("textFormat") or "")  # fmt: skip
+            text = _labelled(annotation.get("textFormat") or "", each["metric"])
             for at_s, value in each["values"]:
-                time_ms = (
-                    float(value)
-                    if annotation.get("useValueForTime") == "on" or annotation.get("useValueForTime") is True
-                    else at_s * 1000
-                )
+                time_ms = float(value) if at_value else at_s * 1000
                 marks[time_ms, text] = {"time_ms": time_ms, "text": text, "color": annotation["iconColor"]}
         return [mark for mark in marks.values() if self._window.from_ms <= mark["time_ms"] <= self._window.to_ms]
 
@@ -129,10 +120,8 @@ def _annotations(board: Json) -> list[Json]:
     return [each for each in board["annotations"]["list"] if each.get("enable") and each.get("expr")]
 
 
-def _box(found: Mapping[str, int]) -> Any:
-    from layout import Box
-
-    return Box(**found)
+def _labelled(text: str, labels: Mapping[str, str]) -> str:
+    return re.sub(r"{{\s*(\w+)\s*}}", lambda found: labels.get(found[1], ""), text)
 
 
 def _written(sample: Json) -> str:

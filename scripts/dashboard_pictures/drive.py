@@ -64,10 +64,13 @@ async def drive(folder: Path, soak_s: float) -> None:
     folder.mkdir(parents=True)  # noqa: ASYNC240
     async with contextlib.AsyncExitStack() as closing:
         stage = Stage(folder, closing)
-        run_ports = {"ab": free_port(), "sweep": free_port()}
-        watch_port, prometheus_port = free_port(), free_port()
+        run_port, watch_port, prometheus_port = free_port(), free_port(), free_port()
         canary = await stage.engines("canary", scenarios.CANARY_ENGINES)
-        configure(folder, canary, list(run_ports.values()), watch_port)
+        engine_ports = {arm: int(url.rsplit(":", 1)[1]) for arm, url in canary.items()}
+        configure(
+            folder,
+            {"inference": engine_ports, "specload": {"specload": run_port}, "specload-watch": {"watch": watch_port}},
+        )
         await stage.start("prometheus", *prometheus(folder, prometheus_port))
         await answering(f"http://127.0.0.1:{prometheus_port}/-/ready")
         named = [f"{arm}={url}" for arm, url in canary.items()]
@@ -75,16 +78,21 @@ async def drive(folder: Path, soak_s: float) -> None:
             "watch", sys.executable, "-m", "loadgen", "watch", *named, "--json", "--metrics-port", str(watch_port)
         )
         times: dict[str, Any] = {"canary": {"from_ms": now_ms()}}
-        soaking = asyncio.create_task(soak(canary, soak_s, folder))
-        sweep_urls = await stage.engines("sweep", scenarios.SWEEP_ENGINES)
-        ab_urls = {"baseline": sweep_urls["baseline"], "candidate": sweep_urls["k4"]}
-        for name, content in (("ab", scenarios.comparison(ab_urls)), ("sweep", scenarios.sweep(sweep_urls))):
-            times[name] = {"scenario": content["name"], "from_ms": now_ms()}
-            times[name] |= await run(stage, name, content, run_ports[name])
-            print(f"{name}: {times[name]}", flush=True)
-        await soaking
+        async with asyncio.TaskGroup() as both:
+            both.create_task(soak(canary, soak_s))
+            both.create_task(runs(stage, times, run_port))
         times["canary"]["to_ms"] = now_ms()
         (folder / "drive.json").write_text(json.dumps(times, indent=2))
+
+
+async def runs(stage: Stage, times: dict[str, Any], port: int) -> None:
+    """The comparison, then the sweep, on engines of their own. `times` gets the range of each."""
+    urls = await stage.engines("sweep", scenarios.SWEEP_ENGINES)
+    pair = {"baseline": urls["baseline"], "candidate": urls["k4"]}
+    for name, content in (("ab", scenarios.comparison(pair)), ("sweep", scenarios.sweep(urls))):
+        times[name] = {"scenario": content["name"], "from_ms": now_ms()}
+        times[name] |= await run(stage, name, content, port)
+        print(f"{name}: {times[name]}", flush=True)
 
 
 async def run(stage: Stage, name: str, content: Mapping[str, Any], port: int) -> dict[str, Any]:
@@ -100,18 +108,20 @@ async def run(stage: Stage, name: str, content: Mapping[str, Any], port: int) ->
     return {"to_ms": now_ms(), "exit_code": code}
 
 
-async def soak(urls: Mapping[str, str], length_s: float, folder: Path) -> None:
-    """Users of both arms; in the middle third the candidate's drafts drift."""
+async def soak(urls: Mapping[str, str], length_s: float) -> None:
+    """Users of both arms; meanwhile, from 0.4 to 0.75 of the time, the candidate's drafts drift."""
     users = [asyncio.create_task(_use(url, n)) for url in urls.values() for n in range(USERS)]
-    async with httpx.AsyncClient(base_url=urls["candidate"], timeout=10) as candidate:
-        await asyncio.sleep(length_s * 0.4)
-        (await candidate.post("/rehearsal/faults", json={"name": "draft_drift"})).raise_for_status()
-        await asyncio.sleep(length_s * 0.35)
-        (await candidate.post("/rehearsal/faults", json={"name": "draft_drift", "clear": True})).raise_for_status()
-        await asyncio.sleep(length_s * 0.25)
-    for user in users:
-        user.cancel()
-    await asyncio.gather(*users, return_exceptions=True)
+    try:
+        async with httpx.AsyncClient(base_url=urls["candidate"], timeout=10) as candidate:
+            await asyncio.sleep(length_s * 0.4)
+            (await candidate.post("/rehearsal/faults", json={"name": "draft_drift"})).raise_for_status()
+            await asyncio.sleep(length_s * 0.35)
+            (await candidate.post("/rehearsal/faults", json={"name": "draft_drift", "clear": True})).raise_for_status()
+            await asyncio.sleep(length_s * 0.25)
+    finally:
+        for user in users:
+            user.cancel()
+        await asyncio.gather(*users, return_exceptions=True)
 
 
 async def _use(url: str, number: int) -> None:
@@ -123,30 +133,27 @@ async def _use(url: str, number: int) -> None:
             await asyncio.sleep(PAUSE_S)
 
 
-def configure(folder: Path, canary: Mapping[str, str], runs: list[int], watch: int) -> None:
-    """The committed configuration, its targets replaced; no Alertmanager."""
+def configure(folder: Path, ports: Mapping[str, Mapping[str, int]]) -> None:
+    """The committed configuration; its targets are found at `ports` (job, then host), under their committed names."""
     config = yaml.safe_load((RULES / "prometheus.yml").read_text())
     del config["alerting"]
-    (folder / "targets").mkdir()
     (folder / "prometheus.yml").write_text(yaml.safe_dump(config))
     for name in config["rule_files"]:
         (folder / name).write_text((RULES / name).read_text())
-    inference = [
-        {"targets": [url.removeprefix("http://")], "labels": {"arm": arm}} for arm, url in canary.items()
-    ]  # fmt: skip
-    targets = {
-        "inference": inference,
-        "specload": [{"targets": [f"127.0.0.1:{port}" for port in runs]}],
-        "specload-watch": [{"targets": [f"127.0.0.1:{watch}"]}],
-    }
-    for name, found in targets.items():
-        (folder / "targets" / f"{name}.yml").write_text(yaml.safe_dump(found))
+    (folder / "targets").mkdir()
+    for job, found in ports.items():
+        groups = yaml.safe_load((RULES / "targets" / f"{job}.yml").read_text())
+        for group in groups:
+            (name,) = group["targets"]
+            group["targets"] = [f"127.0.0.1:{found[name.split(':')[0]]}"]
+            group["labels"] = {**group.get("labels", {}), "instance": name}
+        (folder / "targets" / f"{job}.yml").write_text(yaml.safe_dump(groups))
 
 
 def prometheus(folder: Path, port: int, config: str = "prometheus.yml") -> list[str]:
     return [
         "prometheus", f"--config.file={folder / config}", f"--storage.tsdb.path={folder / 'data'}",
-        "--storage.tsdb.retention.time=10y", f"--web.listen-address=127.0.0.1:{port}", "--enable-feature=exemplar-storage",
+        "--storage.tsdb.retention.time=10y", f"--web.listen-address=127.0.0.1:{port}",
     ]  # fmt: skip
 
 

@@ -2,8 +2,8 @@
 
 Drives real load once (about twelve minutes, unless DIR has a drive already), asks the Prometheus over it what Grafana
 would ask, lays each dashboard out as Grafana does, draws it with Grafana's own components in Chromium, and writes
-docs/pictures/dashboard-NAME.png. No Grafana server has part in it. Needs node with npm, Chromium and Prometheus; what npm
-fetches lies in ${XDG_CACHE_HOME:-~/.cache}/specload/dashboard-pictures.
+docs/pictures/dashboard-NAME.png. No Grafana server has part in it. Needs node with npm, Chromium and Prometheus. What
+npm fetches lies in ${XDG_CACHE_HOME:-~/.cache}/specload/dashboard-pictures.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def main() -> int:
 
 
 def bundled() -> Path:
-    """The renderer's folder, with panels.js and panels.css, after npm where its packages are not as package.json says."""
+    """The folder of panels.js and panels.css; asks npm where its packages are not as package.json says."""
     CACHE.mkdir(parents=True, exist_ok=True)
     wanted, installed = HERE / "package.json", CACHE / "package.json"
     if not (CACHE / "node_modules").exists() or installed.read_text() != wanted.read_text():
@@ -57,12 +57,12 @@ def bundled() -> Path:
         subprocess.run(NPM, cwd=CACHE, check=True)
     out = CACHE / "bundle"
     esbuild = next((CACHE / "node_modules" / "@esbuild").glob("*/bin/esbuild"))
-    loaders = ("--loader:.woff2=dataurl", "--loader:.woff=empty", "--loader:.ttf=empty")
-    subprocess.run(
-        [esbuild, HERE / "panels.tsx", "--bundle", "--minify", "--jsx=automatic", f"--outfile={out / 'panels.js'}", *loaders,
-         '--define:process.env.NODE_ENV="production"', "--log-level=warning"],
-        env={**os.environ, "NODE_PATH": str(CACHE / "node_modules")}, check=True,
+    options = (
+        "--bundle", "--minify", "--jsx=automatic", '--define:process.env.NODE_ENV="production"', "--log-level=warning",
+        "--loader:.woff2=dataurl", "--loader:.woff=empty", "--loader:.ttf=empty", f"--outfile={out / 'panels.js'}",
     )  # fmt: skip
+    modules = {**os.environ, "NODE_PATH": str(CACHE / "node_modules")}
+    subprocess.run([esbuild, HERE / "panels.tsx", *options], env=modules, check=True)
     return out
 
 
