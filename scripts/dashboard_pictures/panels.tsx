@@ -68,8 +68,10 @@ const timeRange: TimeRange = {
 const MARGIN = 16;
 
 standardFieldConfigEditorRegistry.setInit(() => []);
+// two of them share an id: an old name of joinByField
+const transformers = new Map(Object.values(standardTransformers).map((each: any) => [each.id, each]));
 standardTransformersRegistry.setInit(() =>
-  Object.values(standardTransformers).map((t: any) => ({ id: t.id, name: t.name, transformation: t }) as any)
+  [...transformers.values()].map((each) => ({ id: each.id, name: each.name, transformation: each }) as any)
 );
 
 function scoped(text: string, vars?: any): string {
@@ -372,7 +374,7 @@ function Dashboard({ frames }: { frames: DataFrame[][] }) {
     <ThemeContext.Provider value={theme}>
       <GlobalStyles />
       <PanelContextProvider value={{ eventsScope: 'global', eventBus: silent }}>
-        <div id="dashboard" style={{ width: page.width, padding: MARGIN, background: theme.colors.background.canvas }}>
+        <div id="dashboard" style={{ width: page.width + 2 * MARGIN, padding: MARGIN, background: theme.colors.background.canvas }}>
           <Bar />
           <div style={{ position: 'relative', height: page.height }}>
             {page.panels.map((placed, i) => (
