@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
-from grafana.dashboards_src import run
-from grafana.dashboards_src.frame import as_json
+from grafana.dashboards_src import ab, canary, run, sweep
+from grafana.dashboards_src.frame import Page, as_json
 
-ROOT = Path(__file__).resolve().parents[2]
+FOLDER = Path(__file__).resolve().parents[1] / "dashboards"
+PAGES: dict[str, Callable[[], Page]] = {
+    "run.json": run.page,
+    "ab.json": ab.page,
+    "sweep.json": sweep.page,
+    "canary.json": canary.page,
+}
 
 
 def main() -> int:
-    (ROOT / "grafana/dashboards/run.json").write_text(as_json(run.page()))
+    for name, page in PAGES.items():
+        (FOLDER / name).write_text(as_json(page()), encoding="utf-8")
     return 0
 
 

@@ -99,12 +99,13 @@ def _query(name: str, label: str, query: str, sort: m.VariableSort) -> dash.Quer
     )  # fmt: skip
 
 
-def marks(name: str, metric: str, label: str, colour: str, run: str) -> Annotation:
-    """Lines at the times that are the values of `metric`, from seconds to the milliseconds Grafana wants."""
+def marks(name: str, metric: str, text: str, colour: str, *matchers: str) -> Annotation:
+    """Lines at the times that are the values of `metric`, from seconds to the milliseconds Grafana wants. `text`: in
+    Grafana's legend format."""
     return (
         dash.AnnotationQuery().name(name).datasource(DATASOURCE).enable(True).hide(False).icon_color(colour)
-        .expr(f"{series(metric, run)} * 1000").step("5s").use_value_for_time(True)
-        .title_format(name).text_format(f"{{{{{label}}}}}").tag_keys(label)
+        .expr(f"{series(metric, *matchers)} * 1000").step("5s").use_value_for_time(True)
+        .title_format(name).text_format(text)
     )  # fmt: skip
 
 

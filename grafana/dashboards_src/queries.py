@@ -49,9 +49,10 @@ def final(by: str, name: str, *matchers: str, run: str = ONE_RUN) -> str:
     return f"max by ({by}) (last_over_time({series(name, run, *matchers)}[{RANGE}]))"
 
 
-def with_k(value: str, by: str = "run_id, arm", run: str = SOME_RUNS) -> str:
-    """With the label k, from what the run says of its arms."""
-    return f"{value}\n* on ({by}) group_left (k) {final(f'{by}, k', 'run_info', run=run)}"
+def with_k(value: str, *, drafting: bool = False) -> str:
+    """`value`, of run_id and arm, with the label k; `drafting`: without the arms that draft nothing."""
+    matchers = ('k!=""',) if drafting else ()
+    return f"{value}\n* on (run_id, arm) group_left (k) {final('run_id, arm, k', 'run_info', *matchers, run=SOME_RUNS)}"
 
 
 def recorded(name: str, scope: str, *matchers: str) -> str:

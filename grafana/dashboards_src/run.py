@@ -29,13 +29,14 @@ def page() -> Page:
     return Page(
         uid="specload-run",
         title="specload / Run",
-        description="One run, live: is the asked load delivered, what do clients see, does speculation work? Final numbers are the report's; here they are views.",
+        description="One run, live: is the asked load delivered, what do clients see, does speculation work? "
+        "Final numbers are the report's; here they are views.",
         since="now-30m",
         refresh="5s",
         variables=[run_choice(), arm_choices(ONE_RUN), source_choice()],
         annotations=[
-            marks("Phase", "run_phase_timestamp_seconds", "phase", "blue", ONE_RUN),
-            marks("Stage", "run_stage_timestamp_seconds", "stage", "purple", ONE_RUN),
+            marks("Phase", "run_phase_timestamp_seconds", "{{phase}}", "blue", ONE_RUN),
+            marks("Stage", "run_stage_timestamp_seconds", "{{stage}}", "purple", ONE_RUN),
         ],
         rows=[
             Row("Verdict", _verdict()),
