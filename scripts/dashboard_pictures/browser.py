@@ -13,12 +13,23 @@ ARGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--d
         "--disable-sync", "--no-first-run")  # fmt: skip
 #: No host of that name is asked: every request of the page is answered here.
 ORIGIN = "http://dashboard.invalid/"
+FONTS = {
+    "public/fonts/inter/Inter-Regular.woff2": "inter-latin-400-normal.woff2",
+    "public/fonts/inter/Inter-Medium.woff2": "inter-latin-500-normal.woff2",
+}
 HTML = """<!doctype html><html><head><meta charset="utf-8"><link rel="stylesheet" href="panels.css">
 <style>html, body {{ margin: 0 }}</style></head><body><div id="root"></div>
 <script>window.specloadPage = {page}</script><script src="panels.js"></script></body></html>"""
 
 
-async def shoot(page: dict[str, Any], bundle: Path, icons: Path, picture: Path) -> list[str]:
+def file_of(asked: str, bundle: Path, modules: Path) -> Path:
+    """What a Grafana server would send for the path `asked`."""
+    if "img/icons/" in asked:
+        return modules / "@grafana" / "ui" / "dist" / "public" / "img" / "icons" / asked.partition("img/icons/")[2]
+    return modules / "@fontsource" / "inter" / "files" / FONTS[asked] if asked in FONTS else bundle / asked
+
+
+async def shoot(page: dict[str, Any], bundle: Path, modules: Path, picture: Path) -> list[str]:
     """Draws `page` (answers.page) into `picture`. Returns the titles of panels without data.
 
     Raises RuntimeError where the page says an error.
@@ -27,10 +38,10 @@ async def shoot(page: dict[str, Any], bundle: Path, icons: Path, picture: Path) 
 
     async def answer(route: Route) -> None:
         asked = route.request.url.removeprefix(ORIGIN).split("?")[0]
-        file = icons / asked.partition("img/icons/")[2] if "img/icons/" in asked else bundle / asked
+        file = file_of(asked, bundle, modules)
         if asked == "":
             await route.fulfill(body=html, content_type="text/html")
-        elif route.request.url.startswith(ORIGIN) and file.is_file():
+        elif file.is_file():
             await route.fulfill(path=file)
         else:
             await route.abort()

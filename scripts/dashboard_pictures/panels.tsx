@@ -35,8 +35,6 @@ import { useLayoutEffect } from 'react';
 import { createRoot } from 'react-dom/client';
 import { lastValueFrom } from 'rxjs';
 
-import '@fontsource/inter/400.css';
-import '@fontsource/inter/500.css';
 import 'uplot/dist/uPlot.min.css';
 
 import { Heatmap } from './heatmap';

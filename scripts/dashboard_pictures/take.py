@@ -59,7 +59,7 @@ def bundled() -> Path:
     esbuild = next((CACHE / "node_modules" / "@esbuild").glob("*/bin/esbuild"))
     options = (
         "--bundle", "--minify", "--jsx=automatic", '--define:process.env.NODE_ENV="production"', "--log-level=warning",
-        "--loader:.woff2=dataurl", "--loader:.woff=empty", "--loader:.ttf=empty", f"--outfile={out / 'panels.js'}",
+        "--loader:.ttf=empty", f"--outfile={out / 'panels.js'}",
     )  # fmt: skip
     modules = {**os.environ, "NODE_PATH": str(CACHE / "node_modules")}
     subprocess.run([esbuild, HERE / "panels.tsx", *options], env=modules, check=True)
@@ -70,7 +70,6 @@ async def pictured(data: Path, bundle: Path, names: list[str], dark: bool) -> li
     """Writes the pictures; the panels without data."""
     times = json.loads((data / "drive.json").read_text())
     boards = {name: json.loads((DASHBOARDS / f"{name}.json").read_text()) for name in SHOWN}
-    icons = CACHE / "node_modules" / "@grafana" / "ui" / "dist" / "public" / "img" / "icons"
     PICTURES.mkdir(exist_ok=True)
     empty: list[str] = []
     async with drive.stored(data) as url:
@@ -79,7 +78,7 @@ async def pictured(data: Path, bundle: Path, names: list[str], dark: bool) -> li
             page = await answers.page(url, boards[name], times[SHOWN[name]], others, dark)
             (data / f"page-{name}.json").write_text(json.dumps(page))
             picture = PICTURES / f"dashboard-{name}{'-dark' if dark else ''}.png"
-            empty += [f"{name}: {panel}" for panel in await shoot(page, bundle, icons, picture)]
+            empty += [f"{name}: {panel}" for panel in await shoot(page, bundle, CACHE / "node_modules", picture)]
             print(f"{picture.relative_to(ROOT)}: {picture.stat().st_size / 1000:.0f} kB")
     return empty
 
