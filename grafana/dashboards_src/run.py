@@ -21,7 +21,7 @@ from grafana.dashboards_src.queries import (
 VERDICTS = {"0": ("fail", RED), "1": ("pass", GREEN), "-1": ("inconclusive", ORANGE)}
 VALIDITY = {"0": ("invalid", RED), "1": ("valid", GREEN), "-1": ("doubtful", ORANGE)}
 _OK_ONLY = "Of requests that ended ok; failures are not in it, see the errors beside it."
-_BUCKETS = "From buckets, so up to 14 % off: the report's percentiles are exact."
+_BUCKETS = "From buckets, so some percent off; the report's percentiles are exact."
 _STREAMS = 'stream="true"'
 
 
@@ -39,7 +39,7 @@ def page() -> Page:
             marks("Stage", "run_stage_timestamp_seconds", "{{stage}}", "purple", ONE_RUN),
         ],
         rows=[
-            Row("Verdict", _verdict()),
+            Row("Outcome", _verdict()),
             Row("Load: asked and delivered", _load()),
             Row("What clients see", _clients()),
             Row("Latency of clients", _latency()),
@@ -58,6 +58,7 @@ def _verdict() -> list[Panel]:
             "none",
             Ask(final("run_id", "run_verdict"), "verdict"),
             words=VERDICTS,
+            height=6,
             none="not yet",
         ),
         number(
@@ -67,6 +68,7 @@ def _verdict() -> list[Panel]:
             "none",
             Ask(final("run_id", "run_validity"), "validity"),
             words=VALIDITY,
+            height=6,
             none="not yet",
         ),
         rows(
@@ -77,7 +79,7 @@ def _verdict() -> list[Panel]:
             Ask(final("arm, threshold", "threshold_limit"), "limit"),
             order=("threshold", "arm"),
             width=8,
-            height=4,
+            height=6,
         ),
         rows(
             "Arms",
@@ -87,7 +89,7 @@ def _verdict() -> list[Panel]:
             order=("arm", "scenario", "engine", "engine_version", "method", "k"),
             hidden=("Value",),
             width=8,
-            height=4,
+            height=6,
         ),
     ]
 
