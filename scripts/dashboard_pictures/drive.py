@@ -19,11 +19,14 @@ import httpx
 import yaml
 
 import scenarios
+from loadgen.export import RULE_FILES, Limits, rule_file
 
 ROOT = Path(__file__).resolve().parents[2]
 RULES = ROOT / "grafana" / "prometheus"
 #: After a run's end: so long its last values are served, several scrapes.
 LINGER_S = 30
+#: The rules' floor of traffic is meant for windows of days; here they hold minutes of it.
+FLOOR = Limits(requests_per_s=1e-4)
 #: Requests of the canary's users, for each arm.
 USERS, PAUSE_S = 3, 0.6
 
@@ -134,12 +137,12 @@ async def _use(url: str, number: int) -> None:
 
 
 def configure(folder: Path, ports: Mapping[str, Mapping[str, int]]) -> None:
-    """The committed configuration; its targets are found at `ports` (job, then host), under their committed names."""
+    """The committed configuration, with FLOOR; targets are at `ports` (job, then host), under their committed names."""
     config = yaml.safe_load((RULES / "prometheus.yml").read_text())
     del config["alerting"]
     (folder / "prometheus.yml").write_text(yaml.safe_dump(config))
-    for name in config["rule_files"]:
-        (folder / name).write_text((RULES / name).read_text())
+    for name in RULE_FILES:
+        (folder / name).write_text(rule_file(name, limits=FLOOR))
     (folder / "targets").mkdir()
     for job, found in ports.items():
         groups = yaml.safe_load((RULES / "targets" / f"{job}.yml").read_text())
