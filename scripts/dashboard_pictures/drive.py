@@ -89,10 +89,10 @@ async def drive(folder: Path, soak_s: float) -> None:
 
 
 async def runs(stage: Stage, times: dict[str, Any], port: int) -> None:
-    """The comparison, then the sweep, on engines of their own. `times` gets the range of each."""
+    """The sweep, then the comparison, on engines of their own. `times` gets the range of each."""
     urls = await stage.engines("sweep", scenarios.SWEEP_ENGINES)
     pair = {"baseline": urls["baseline"], "candidate": urls["k4"]}
-    for name, content in (("ab", scenarios.comparison(pair)), ("sweep", scenarios.sweep(urls))):
+    for name, content in (("sweep", scenarios.sweep(urls)), ("ab", scenarios.comparison(pair))):
         times[name] = {"scenario": content["name"], "from_ms": now_ms()}
         times[name] |= await run(stage, name, content, port)
         print(f"{name}: {times[name]}", flush=True)

@@ -3,6 +3,7 @@
 // (its panel is in no package), the bar above the grid.
 import {
   applyFieldOverrides,
+  cacheFieldDisplayNames,
   createTheme,
   DataFrame,
   Field,
@@ -97,7 +98,10 @@ async function prepared(placed: Placed): Promise<DataFrame[]> {
   if (unknown.length) {
     throw new Error(`panel ${panel.title}: no transformation ${unknown.map((t: any) => t.id)} in @grafana/data`);
   }
-  return overridden(await lastValueFrom(transformDataFrame(transformations, frames, { interpolate: scoped } as any)));
+  const transformed = await lastValueFrom(transformDataFrame(transformations, frames, { interpolate: scoped } as any));
+  const shown = overridden(transformed);
+  cacheFieldDisplayNames(shown);
+  return shown;
 }
 
 // Vertical dashed lines with a triangle below, as Grafana draws annotations.

@@ -40,15 +40,15 @@ def scenario(name: str, urls: Mapping[str, str], load: list[dict[str, Any]], blo
 
 def comparison(urls: Mapping[str, str]) -> dict[str, Any]:
     load: list[dict[str, Any]] = [
-        {"kind": "concurrency", "concurrency": users, "cases": cases} for users, cases in ((1, 40), (8, 320), (16, 640))
+        {"kind": "concurrency", "concurrency": users, "cases": cases} for users, cases in ((1, 40), (4, 160), (8, 320))
     ]
-    load.append({"kind": "arrival_rate", "rate_per_s": 4, "duration_s": 60, "max_in_flight": 64})
+    load.append({"kind": "arrival_rate", "rate_per_s": 3, "duration_s": 60, "max_in_flight": 64})
     return scenario("checkout-assistant", urls, load, blocks=20)
 
 
 def sweep(urls: Mapping[str, str]) -> dict[str, Any]:
     load: list[dict[str, Any]] = [
-        {"kind": "concurrency", "concurrency": users, "cases": cases} for users, cases in ((1, 20), (4, 80), (16, 160))
+        {"kind": "concurrency", "concurrency": users, "cases": cases} for users, cases in ((1, 20), (4, 40), (8, 80))
     ]
     return scenario("k-sweep", urls, load, blocks=5)
 
