@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from pathlib import Path
 from typing import Any
@@ -59,7 +60,9 @@ async def shoot(page: dict[str, Any], bundle: Path, modules: Path, picture: Path
             await view.wait_for_selector("html[data-drawn]", state="attached", timeout=60_000)
             if await view.locator('html[data-drawn="failed"]').count():
                 raise RuntimeError("\n".join(said))
-            await view.locator("#dashboard").screenshot(path=picture, animations="disabled")
+            shot = await view.locator("#dashboard").screenshot(animations="disabled")
+            small = await view.evaluate("picture => window.shrink(picture)", base64.b64encode(shot).decode())
+            picture.write_bytes(base64.b64decode(small))  # noqa: ASYNC240
             empty: list[str] = await view.locator('[data-empty="true"]').evaluate_all(
                 "all => all.map(e => e.dataset.panel)"
             )

@@ -40,6 +40,7 @@ import 'uplot/dist/uPlot.min.css';
 
 import { Heatmap } from './heatmap';
 import { framesOf, registryFor, Result } from './frames';
+import { shrink } from './shrink';
 
 type Mark = { time_ms: number; text: string; color: string };
 type Placed = { panel: any; box: { left: number; top: number; width: number; height: number }; results: Result[] };
@@ -397,6 +398,7 @@ async function main() {
   document.documentElement.dataset.drawn = 'yes';
 }
 
+(window as any).shrink = shrink;
 main().catch((error) => {
   console.error(error);
   document.documentElement.dataset.drawn = 'failed';
