@@ -253,7 +253,7 @@ def _watch() -> list[Panel]:
     def rate(name: str) -> str:
         return f"sum by (instance, arm) (rate({series(name, *_SERVER)}[{RATE}]))"
 
-    restarts = f"sum by (instance, arm) (increase({series('server_resets_total', *_SERVER)}[{RATE}]))"
+    restarts = f"sum by (instance, arm) (increase({series('server_counter_resets_total', *_SERVER)}[{RATE}]))"
     state = [
         Ask(f"max by (arm, instance) ({series(f'server_{name}_requests', *_SERVER)})", f"{_LEGEND} {name}")
         for name in ("running", "waiting")

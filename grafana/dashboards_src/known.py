@@ -44,7 +44,7 @@ _ENDS = ("bucket", "sum", "count")
 
 
 def _own() -> dict[str, frozenset[str]]:
-    found = {}
+    found: dict[str, frozenset[str]] = {}
     for family in FAMILIES.values():
         labels = TARGET | set(family.labels)
         if family.kind == "histogram":
