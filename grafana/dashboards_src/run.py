@@ -35,7 +35,8 @@ def page() -> Page:
         refresh="5s",
         variables=[run_choice(), arm_choices(ONE_RUN), source_choice()],
         annotations=[
-            marks("Phase", "run_phase_timestamp_seconds", "{{phase}}", "blue", ONE_RUN),
+            # each segment drains: with those marks nothing else would be seen
+            marks("Phase", "run_phase_timestamp_seconds", "{{phase}}", "blue", ONE_RUN, 'phase!="drain"'),
             marks("Stage", "run_stage_timestamp_seconds", "{{stage}}", "purple", ONE_RUN),
         ],
         rows=[
@@ -58,6 +59,7 @@ def _verdict() -> list[Panel]:
             "none",
             Ask(final("run_id", "run_verdict"), "verdict"),
             words=VERDICTS,
+            width=3,
             height=6,
             none="not yet",
         ),
@@ -68,6 +70,7 @@ def _verdict() -> list[Panel]:
             "none",
             Ask(final("run_id", "run_validity"), "validity"),
             words=VALIDITY,
+            width=3,
             height=6,
             none="not yet",
         ),
@@ -78,7 +81,8 @@ def _verdict() -> list[Panel]:
             Ask(final("arm, threshold", "threshold_value"), "value"),
             Ask(final("arm, threshold", "threshold_limit"), "limit"),
             order=("threshold", "arm"),
-            width=8,
+            widths={"arm": 100, "value": 80, "limit": 80},
+            width=10,
             height=6,
         ),
         rows(
@@ -88,6 +92,7 @@ def _verdict() -> list[Panel]:
             Ask(final("arm, scenario, engine, engine_version, k, method", "run_info"), "there"),
             order=("arm", "scenario", "engine", "engine_version", "method", "k"),
             hidden=("Value",),
+            widths={"arm": 90, "engine": 60, "engine_version": 110, "k": 40},
             width=8,
             height=6,
         ),
@@ -136,6 +141,7 @@ def _load() -> list[Panel]:
             "percentunit",
             *lost,
             width=6,
+            high=1,
             limits=((None, GREEN), (0.01, RED)),
         ),
         lines(
@@ -203,6 +209,7 @@ def _latency() -> list[Panel]:
             "s",
             *_percentiles("arm", "{{arm}}", "ttft_seconds", _STREAMS),
             width=6,
+            height=10,
             exemplars=True,
         ),
         lines(
@@ -211,6 +218,7 @@ def _latency() -> list[Panel]:
             "s",
             *_percentiles("arm", "{{arm}}", "tpot_seconds"),
             width=6,
+            height=10,
         ),
         lines(
             "Total time",
@@ -219,6 +227,7 @@ def _latency() -> list[Panel]:
             *_percentiles("arm", "{{arm}}", "total_time_seconds", _STREAMS),
             whole,
             width=6,
+            height=10,
         ),
         density(
             "Gaps between chunks",
@@ -227,6 +236,7 @@ def _latency() -> list[Panel]:
             "s",
             Ask(gaps, "{{le}}"),
             width=6,
+            height=10,
         ),
     ]
 

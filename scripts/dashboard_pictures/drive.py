@@ -80,26 +80,21 @@ async def drive(folder: Path, soak_s: float) -> None:
         await stage.start(
             "watch", sys.executable, "-m", "loadgen", "watch", *named, "--json", "--metrics-port", str(watch_port)
         )
+        urls = await stage.engines("sweep", scenarios.SWEEP_ENGINES)
+        pair = {"baseline": urls["baseline"], "candidate": urls["k4"]}
         times: dict[str, Any] = {"canary": {"from_ms": now_ms()}}
         async with asyncio.TaskGroup() as both:
             both.create_task(soak(canary, soak_s))
-            both.create_task(runs(stage, times, run_port))
+            comparison = both.create_task(run(stage, "ab", scenarios.comparison(pair), run_port))
         times["canary"]["to_ms"] = now_ms()
+        times["ab"] = comparison.result()
+        times["sweep"] = await run(stage, "sweep", scenarios.sweep(urls), run_port)
         (folder / "drive.json").write_text(json.dumps(times, indent=2))
 
 
-async def runs(stage: Stage, times: dict[str, Any], port: int) -> None:
-    """The sweep, then the comparison, on engines of their own. `times` gets the range of each."""
-    urls = await stage.engines("sweep", scenarios.SWEEP_ENGINES)
-    pair = {"baseline": urls["baseline"], "candidate": urls["k4"]}
-    for name, content in (("sweep", scenarios.sweep(urls)), ("ab", scenarios.comparison(pair))):
-        times[name] = {"scenario": content["name"], "from_ms": now_ms()}
-        times[name] |= await run(stage, name, content, port)
-        print(f"{name}: {times[name]}", flush=True)
-
-
 async def run(stage: Stage, name: str, content: Mapping[str, Any], port: int) -> dict[str, Any]:
-    """A real `specload run`. Raises RuntimeError where it had a usage error or did not get to its load."""
+    """A real `specload run`: its times. Raises RuntimeError where it did not get to its end."""
+    began_ms = now_ms()
     (stage.folder / f"{name}.yaml").write_text(yaml.safe_dump(content))
     process = await stage.start(
         f"run-{name}", sys.executable, "-m", "loadgen", "run", f"{name}.yaml", "--out", "runs",
@@ -108,7 +103,9 @@ async def run(stage: Stage, name: str, content: Mapping[str, Any], port: int) ->
     code = await process.wait()
     if code not in (0, 98, 99):
         raise RuntimeError(f"{name} ended with {code}: see {stage.folder}/run-{name}.log")
-    return {"to_ms": now_ms(), "exit_code": code}
+    times = {"scenario": content["name"], "from_ms": began_ms, "to_ms": now_ms(), "exit_code": code}
+    print(f"{name}: {times}", flush=True)
+    return times
 
 
 async def soak(urls: Mapping[str, str], length_s: float) -> None:

@@ -16,6 +16,7 @@ type Row = { le: number; times: number[]; counts: (number | null)[] };
 const LEFT = 56;
 const BOTTOM = 24;
 const LABEL_PX = 20;
+const TICKS_MS = [5, 10, 30, 60, 120, 300, 600, 1_800, 3_600, 7_200, 14_400].map((seconds) => seconds * 1_000);
 
 // Rows by upper edge, each less the row below it: Prometheus' buckets are cumulative.
 function rowsOf(frames: DataFrame[]): Row[] {
@@ -47,7 +48,10 @@ export function Heatmap({ panel, frames, width, height, theme, timeRange, marks 
   const format = getValueFormat(options.yAxis?.unit ?? fieldConfig?.defaults?.unit ?? 'short');
   const every = Math.ceil(LABEL_PX / band);
   const text = { fontSize: 12, fill: theme.colors.text.primary };
-  const ticks = Math.floor((width - LEFT) / 100);
+  const room = ((to - from) / (width - LEFT)) * 80;
+  const tick = TICKS_MS.find((ms) => ms >= room) ?? TICKS_MS[TICKS_MS.length - 1];
+  const first = Math.ceil(from / tick) * tick;
+  const ticks = Array.from({ length: Math.floor((to - first) / tick) + 1 }, (_, i) => first + i * tick);
   const step = rows[0].times[1] - rows[0].times[0];
   const cell = (row: Row, i: number, count: number | null, t: number) =>
     count !== null &&
@@ -79,9 +83,9 @@ export function Heatmap({ panel, frames, width, height, theme, timeRange, marks 
           stroke={theme.visualization.getColorByName(color)}
         />
       ))}
-      {Array.from({ length: ticks }, (_, i) => from + ((i + 0.5) / ticks) * (to - from)).map((ms) => (
+      {ticks.map((ms) => (
         <text key={ms} x={x(ms)} y={height - 6} textAnchor="middle" {...text}>
-          {dateTimeFormat(ms, { format: 'HH:mm:ss', timeZone: 'utc' })}
+          {dateTimeFormat(ms, { format: tick < 60_000 ? 'HH:mm:ss' : 'HH:mm', timeZone: 'utc' })}
         </text>
       ))}
     </svg>

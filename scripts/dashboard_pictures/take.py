@@ -35,7 +35,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=Path("runs/dashboard-pictures"), help="folder of the drive")
     parser.add_argument("--only", choices=sorted(SHOWN), action="append", help="one dashboard; repeatable")
-    parser.add_argument("--soak", type=float, default=720, help="seconds the canary is watched")
+    parser.add_argument("--soak", type=float, default=600, help="seconds the canary is watched")
     parser.add_argument("--dark", action="store_true", help="dark theme; the names end with -dark")
     given = parser.parse_args()
     data = given.data.resolve()
