@@ -89,6 +89,7 @@ def _state() -> list[Panel]:
             width=6,
             height=5,
             limits=((None, RED), (0, GREEN)),
+            none="too little traffic",
             decimals=1,
         ),
         number(
@@ -101,6 +102,7 @@ def _state() -> list[Panel]:
             width=6,
             height=5,
             limits=((None, RED), (0, GREEN)),
+            none="too little traffic",
             decimals=1,
         ),
     ]
@@ -108,18 +110,20 @@ def _state() -> list[Panel]:
 
 def _budget() -> list[Panel]:
     pages = [burn for burn in _WINDOWS.burns if burn.severity == "critical"]
-    spans = list(dict.fromkeys(span for burn in pages for span in (burn.short, burn.long)))
-    limits = ((None, GREEN), (min(b.factor for b in pages), ORANGE), (max(b.factor for b in pages), RED))
+    factors = [burn.factor for burn in pages]
+    limits = ((None, GREEN), (min(factors), ORANGE), (max(factors), RED))
 
     def burning(name: str, objective: float) -> list[Ask]:
-        return [
-            Ask(f"{_canary(f'{name}:ratio_rate{span}')} / {1 - objective:g}", f"{_LEGEND} {span}") for span in spans
-        ]
+        asks = []
+        for burn in pages:
+            short, long = (_canary(f"{name}:ratio_rate{span}") for span in (burn.short, burn.long))
+            less = f"({short} < {long} or {long})"
+            asks.append(Ask(f"{less} / {1 - objective:g}", f"{_LEGEND} {burn.short}, {burn.long}"))
+        return asks
 
     why = (
         "How many times too fast the budget is used: at 1 it lasts exactly its period. An alert pages where a short "
-        "and a "
-        "long window are both above the line."
+        "and a long window are both above their line, so the smaller of the two is drawn."
     )
     return [
         lines(
@@ -129,6 +133,8 @@ def _budget() -> list[Panel]:
             *burning("errors", _LIMITS.error_objective),
             width=12,
             limits=limits,
+            reach=max(factors),
+            beside=True,
         ),
         lines(
             f"Burn of first tokens later than {_LIMITS.ttft_s:g} s",
@@ -137,6 +143,8 @@ def _budget() -> list[Panel]:
             *burning("ttft_over_limit", _LIMITS.ttft_objective),
             width=12,
             limits=limits,
+            reach=max(factors),
+            beside=True,
         ),
     ]
 
@@ -205,7 +213,8 @@ def _drift() -> list[Panel]:
             f"Change over {hours} along a straight line, in points; the alert fires below −{_LIMITS.drift:g}.",
             "percentunit",
             Ask(f"deriv({acceptance}[{hours}]) * {seconds}", _LEGEND),
-            low=None,
+            low=-1,
+            high=1,
             limits=((None, RED), (-_LIMITS.drift, GREEN)),
         ),
         lines(
@@ -260,6 +269,7 @@ def _watch() -> list[Panel]:
             "At the newest look, all pages of the arm; absent where the page does not tell.",
             "short",
             *state,
+            beside=True,
         ),
         lines(
             "Looks that failed",
@@ -274,6 +284,7 @@ def _watch() -> list[Panel]:
             "Counters of a server that went back. Counts go on where they were.",
             "short",
             Ask(restarts, _LEGEND),
+            reach=1,
         ),
     ]
 

@@ -10,6 +10,7 @@ from grafana.dashboards_src.queries import (
     RATE,
     SOURCE,
     final,
+    last,
     newest,
     of_run,
     quantile,
@@ -36,7 +37,8 @@ def page() -> Page:
         refresh="5s",
         variables=[run_choice(), arm_choices(ONE_RUN), source_choice()],
         annotations=[
-            marks("Phase", "run_phase_timestamp_seconds", "{{phase}}", "blue", ONE_RUN),
+            # each segment drains: with those marks nothing else would be seen
+            marks("Phase", "run_phase_timestamp_seconds", "{{phase}}", "blue", ONE_RUN, 'phase!="drain"'),
             marks("Stage", "run_stage_timestamp_seconds", "{{stage}}", "purple", ONE_RUN),
         ],
         rows=[
@@ -59,6 +61,7 @@ def _verdict() -> list[Panel]:
             "none",
             Ask(final("run_id", "run_verdict"), "verdict"),
             words=VERDICTS,
+            width=3,
             height=6,
             none="not yet",
         ),
@@ -69,17 +72,18 @@ def _verdict() -> list[Panel]:
             "none",
             Ask(final("run_id", "run_validity"), "validity"),
             words=VALIDITY,
+            width=3,
             height=6,
             none="not yet",
         ),
         number(
             "Draft counters",
             "Whether the newest look at the servers' metrics found draft counters. None is not 0 drafts: it is a "
-            "server "
-            "(or a gateway before it) that does not tell.",
+            "server (or a gateway before it) that does not tell.",
             "none",
-            Ask(newest("arm", "server_spec_counters"), "{{arm}}"),
+            Ask(last("arm", "server_spec_counters"), "{{arm}}"),
             words=COUNTERS,
+            width=3,
             height=6,
             none="not told",
         ),
@@ -90,7 +94,8 @@ def _verdict() -> list[Panel]:
             Ask(final("arm, threshold", "threshold_value"), "value"),
             Ask(final("arm, threshold", "threshold_limit"), "limit"),
             order=("threshold", "arm"),
-            width=6,
+            widths={"arm": 100, "value": 80, "limit": 80},
+            width=8,
             height=6,
         ),
         rows(
@@ -100,7 +105,8 @@ def _verdict() -> list[Panel]:
             Ask(final("arm, scenario, engine, engine_version, k, method", "run_info"), "there"),
             order=("arm", "scenario", "engine", "engine_version", "method", "k"),
             hidden=("Value",),
-            width=6,
+            widths={"arm": 90, "engine": 60, "engine_version": 110, "k": 40},
+            width=7,
             height=6,
         ),
     ]
@@ -148,6 +154,7 @@ def _load() -> list[Panel]:
             "percentunit",
             *lost,
             width=6,
+            high=1,
             limits=((None, GREEN), (0.01, RED)),
         ),
         lines(
@@ -215,6 +222,7 @@ def _latency() -> list[Panel]:
             "s",
             *_percentiles("arm", "{{arm}}", "ttft_seconds", _STREAMS),
             width=6,
+            height=10,
             exemplars=True,
         ),
         lines(
@@ -223,6 +231,7 @@ def _latency() -> list[Panel]:
             "s",
             *_percentiles("arm", "{{arm}}", "tpot_seconds"),
             width=6,
+            height=10,
         ),
         lines(
             "Total time",
@@ -231,6 +240,7 @@ def _latency() -> list[Panel]:
             *_percentiles("arm", "{{arm}}", "total_time_seconds", _STREAMS),
             whole,
             width=6,
+            height=10,
         ),
         density(
             "Gaps between chunks",
@@ -239,6 +249,7 @@ def _latency() -> list[Panel]:
             "s",
             Ask(gaps, "{{le}}"),
             width=6,
+            height=10,
         ),
     ]
 
