@@ -66,7 +66,7 @@ def _state() -> list[Panel]:
             "Targets up",
             "Whether Prometheus can read the target. What is down is not idle: nothing else here is known of it.",
             "none",
-            Ask(series_of("up"), "{{job}} {{instance}}"),
+            Ask(f"up{{{','.join(_SERVER)}}}", "{{job}} {{instance}}"),
             width=8,
             height=5,
             words={"0": ("down", RED), "1": ("up", GREEN)},
@@ -106,10 +106,6 @@ def _state() -> list[Panel]:
             decimals=1,
         ),
     ]
-
-
-def series_of(name: str) -> str:
-    return f"{name}{{{','.join(_SERVER)}}}"
 
 
 def _budget() -> list[Panel]:

@@ -108,8 +108,8 @@ def rows(
     hidden: Sequence[str] = (), words: Mapping[str, tuple[str, str]] | None = None,
     widths: Mapping[str, int] | None = None,
 ) -> Panel:  # fmt: skip
-    """A table: labels are columns, in this order, then each query's value under its legend. `widths`: of columns, px;
-    the others share the rest."""
+    """A table: labels are columns, in this order, then each query's value under its legend. `words`: text and colour
+    instead of the last query's values. `widths`: of columns, px; the others share the rest."""
     panel = (
         table.Panel().title(title).description(description).datasource(DATASOURCE).unit(unit).span(width)
         .height(height).show_header(True).cell_height(c.TableCellHeight.SM).filterable(False).min_width(COLUMN_PX)
@@ -118,29 +118,29 @@ def rows(
     for ask, ref in zip(asks, _refs(), strict=False):
         panel.with_target(_target(ask, ref).format(PromQueryFormat.TABLE).instant())
         names["Value" if len(asks) == 1 else f"Value #{ref}"] = ask.legend
-        properties: list[Any] = [m.DynamicConfigValue("unit", ask.unit)] if ask.unit else []
-        if ask.decimals is not None:
-            properties.append(m.DynamicConfigValue("decimals", ask.decimals))
-        if properties:
+        if properties := _column(ask, words if ask is asks[-1] else None):
             panel.override_by_name(ask.legend, properties)
     for column, width_px in (widths or {}).items():
         panel.override_by_name(column, [m.DynamicConfigValue("custom.width", width_px)])
-    shown = [*order, *(value for value in names if value not in hidden)]
     if len(asks) > 1:
         panel.with_transformation(m.DataTransformerConfig("merge", options={}))
-    panel.with_transformation(
-        m.DataTransformerConfig(
-            "organize",
-            options={
-                "excludeByName": dict.fromkeys(("Time", *hidden), True),
-                "indexByName": {name: i for i, name in enumerate(shown)},
-                "renameByName": {name: legend for name, legend in names.items() if legend},
-            },
-        )
-    )
+    options = {
+        "excludeByName": dict.fromkeys(("Time", *hidden), True),
+        "indexByName": {name: i for i, name in enumerate((*order, *names))},
+        "renameByName": {name: legend for name, legend in names.items() if legend},
+    }
+    return panel.with_transformation(m.DataTransformerConfig("organize", options=options))
+
+
+def _column(ask: Ask, words: Mapping[str, tuple[str, str]] | None) -> list[m.DynamicConfigValue]:
+    """A mapping for the whole table would also turn a label "1" into its word."""
+    properties = [m.DynamicConfigValue("unit", ask.unit)] if ask.unit else []
+    if ask.decimals is not None:
+        properties.append(m.DynamicConfigValue("decimals", ask.decimals))
     if words:
-        panel.mappings([_mapping(words)])
-    return panel
+        properties.append(m.DynamicConfigValue("mappings", [_mapping(words)]))
+        properties.append(m.DynamicConfigValue("custom.cellOptions", {"type": "color-text"}))
+    return properties
 
 
 def density(title: str, description: str, unit: str, ask: Ask, *, width: int = 12, height: int = 8) -> Panel:

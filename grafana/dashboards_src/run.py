@@ -20,6 +20,7 @@ from grafana.dashboards_src.queries import (
 
 VERDICTS = {"0": ("fail", RED), "1": ("pass", GREEN), "-1": ("inconclusive", ORANGE)}
 VALIDITY = {"0": ("invalid", RED), "1": ("valid", GREEN), "-1": ("doubtful", ORANGE)}
+COUNTERS = {"0": ("none", ORANGE), "1": ("there", GREEN)}
 _OK_ONLY = "Of requests that ended ok; failures are not in it, see the errors beside it."
 _BUCKETS = "From buckets, so some percent off; the report's percentiles are exact."
 _STREAMS = 'stream="true"'
@@ -59,7 +60,6 @@ def _verdict() -> list[Panel]:
             "none",
             Ask(final("run_id", "run_verdict"), "verdict"),
             words=VERDICTS,
-            width=3,
             height=6,
             none="not yet",
         ),
@@ -70,20 +70,19 @@ def _verdict() -> list[Panel]:
             "none",
             Ask(final("run_id", "run_validity"), "validity"),
             words=VALIDITY,
-            width=3,
             height=6,
             none="not yet",
         ),
-        rows(
-            "Thresholds",
-            "Each threshold's value and its limit, as judged at the end.",
-            "short",
-            Ask(final("arm, threshold", "threshold_value"), "value"),
-            Ask(final("arm, threshold", "threshold_limit"), "limit"),
-            order=("threshold", "arm"),
-            widths={"arm": 100, "value": 80, "limit": 80},
-            width=10,
+        number(
+            "Draft counters",
+            "Whether the newest look at the servers' metrics found draft counters. None is not 0 drafts: it is a "
+            "server "
+            "(or a gateway before it) that does not tell.",
+            "none",
+            Ask(newest("arm", "server_spec_counters"), "{{arm}}"),
+            words=COUNTERS,
             height=6,
+            none="not told",
         ),
         rows(
             "Arms",
@@ -92,8 +91,17 @@ def _verdict() -> list[Panel]:
             Ask(final("arm, scenario, engine, engine_version, k, method", "run_info"), "there"),
             order=("arm", "scenario", "engine", "engine_version", "method", "k"),
             hidden=("Value",),
-            widths={"arm": 90, "engine": 60, "engine_version": 110, "k": 40},
-            width=8,
+            width=12,
+            height=6,
+        ),
+        rows(
+            "Thresholds",
+            "Each threshold's value and its limit, as judged at the end.",
+            "short",
+            Ask(final("arm, threshold", "threshold_value"), "value"),
+            Ask(final("arm, threshold", "threshold_limit"), "limit"),
+            order=("threshold", "arm"),
+            widths={"arm": 120, "value": 120, "limit": 120},
             height=6,
         ),
     ]

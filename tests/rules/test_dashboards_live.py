@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DASHBOARDS = sorted((ROOT / "grafana" / "dashboards").glob("*.json"))
 #: The names of the budgets' series hold their windows, so these stay as they are; a short history is enough for data.
 SHORT = Windows(
-    rate="5s", run_rate="5s", hold="1s", run_hold="1s", scrape_hold="2s", baseline="2m", baseline_ago="6s",
+    rate="10s", run_rate="5s", hold="1s", run_hold="1s", scrape_hold="2s", baseline="2m", baseline_ago="6s",
     memory="2m", drift="2m", drift_hold="1m", interval="1s", run_interval="1s",
 )  # fmt: skip
 LIMITS = Limits(requests_per_s=1e-9)
@@ -144,7 +144,7 @@ async def scraped(
         run = (*specload, "run", "s.yaml", "--metrics-port", str(run_port), "--linger", "60")
         await on.enter_async_context(running(*run, cwd=tmp_path))
         verdict = 'specload_run_verdict and on () specload_run_phase_timestamp_seconds{phase="end"}'
-        await until(lambda: prometheus.asked(verdict), "the run has ended", limit_s=120)
+        await until(lambda: prometheus.asked(verdict), "the run has ended", limit_s=180)
         await asyncio.sleep(2)
         (folder,) = (tmp_path / "runs").iterdir()
         told = [json.loads((folder / name).read_text()) for name in ("summary.json", "verdict.json")]
