@@ -18,9 +18,9 @@ FONTS = {
     "public/fonts/inter/Inter-Regular.woff2": "inter-latin-400-normal.woff2",
     "public/fonts/inter/Inter-Medium.woff2": "inter-latin-500-normal.woff2",
 }
-HTML = """<!doctype html><html><head><meta charset="utf-8"><link rel="stylesheet" href="panels.css">
+HTML = """<!doctype html><html><head><meta charset="utf-8"><link rel="stylesheet" href="dashboard.css">
 <style>html, body {{ margin: 0 }}</style></head><body><div id="root"></div>
-<script>window.specloadPage = {page}</script><script src="panels.js"></script></body></html>"""
+<script>window.specloadPage = {page}</script><script src="dashboard.js"></script></body></html>"""
 
 
 def file_of(asked: str, bundle: Path, modules: Path) -> Path:

@@ -140,3 +140,11 @@ export function registryFor(source: FieldConfigSource, type: string): Registry<a
     ...[...custom].map((path) => item(`custom.${path}`, path, true)),
   ]);
 }
+
+// A text with the variables that Grafana gives a field, such as ${__field.labels.arm}.
+export function scoped(text: string, vars?: any): string {
+  return text.replace(/\$\{(__[\w.]+)\}|\$(__\w+)/g, (whole, a, b) => {
+    const found = (a ?? b).split('.').reduce((at: any, key: string) => at?.[key]?.value ?? at?.[key], vars);
+    return found === undefined ? whole : String(found);
+  });
+}

@@ -49,7 +49,7 @@ def main() -> int:
 
 
 def bundled() -> Path:
-    """The folder of panels.js and panels.css; asks npm where its packages are not as package.json says."""
+    """The folder of dashboard.js and dashboard.css; asks npm where its packages are not as package.json says."""
     CACHE.mkdir(parents=True, exist_ok=True)
     wanted, installed = HERE / "package.json", CACHE / "package.json"
     if not (CACHE / "node_modules").exists() or installed.read_text() != wanted.read_text():
@@ -59,10 +59,10 @@ def bundled() -> Path:
     esbuild = next((CACHE / "node_modules" / "@esbuild").glob("*/bin/esbuild"))
     options = (
         "--bundle", "--minify", "--jsx=automatic", '--define:process.env.NODE_ENV="production"', "--log-level=warning",
-        "--loader:.ttf=empty", f"--outfile={out / 'panels.js'}",
+        "--loader:.ttf=empty", f"--outfile={out / 'dashboard.js'}",
     )  # fmt: skip
     modules = {**os.environ, "NODE_PATH": str(CACHE / "node_modules")}
-    subprocess.run([esbuild, HERE / "panels.tsx", *options], env=modules, check=True)
+    subprocess.run([esbuild, HERE / "dashboard.tsx", *options], env=modules, check=True)
     return out
 
 
