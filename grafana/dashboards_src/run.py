@@ -91,6 +91,7 @@ def _verdict() -> list[Panel]:
             Ask(final("arm, scenario, engine, engine_version, k, method", "run_info"), "there"),
             order=("arm", "scenario", "engine", "engine_version", "method", "k"),
             hidden=("Value",),
+            widths={"scenario": 160, "engine": 70, "engine_version": 150, "k": 50},
             width=12,
             height=6,
         ),
