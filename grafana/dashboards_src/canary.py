@@ -255,12 +255,14 @@ def _load() -> list[Panel]:
 
 
 def _watch() -> list[Panel]:
-    def rate(name: str) -> str:
-        return f"sum by (instance, arm) (rate({series(name, *_SERVER)}[{RATE}]))"
+    """Of `specload watch` alone: runs look at servers too, and have run_info."""
+    alone = f"unless on (job, instance) {series('run_info', *_SERVER)}"
 
-    restarts = f"sum by (instance, arm) (increase({series('server_counter_resets_total', *_SERVER)}[{RATE}]))"
+    def counted(name: str, how: str = "rate") -> str:
+        return f"sum by (instance, arm) ({how}({series(name, *_SERVER)}[{RATE}]) {alone})"
+
     state = [
-        Ask(f"max by (arm, instance) ({series(f'server_{name}_requests', *_SERVER)})", f"{_LEGEND} {name}")
+        Ask(f"max by (arm, instance) ({series(f'server_{name}_requests', *_SERVER)} {alone})", f"{_LEGEND} {name}")
         for name in ("running", "waiting")
     ]
     return [
@@ -275,7 +277,7 @@ def _watch() -> list[Panel]:
             "Looks that failed",
             "Share of looks at the server's metrics that gave no usable page. Nothing is known of the time between.",
             "percentunit",
-            Ask(ratio(rate("server_scrape_errors_total"), rate("server_scrapes_total")), _LEGEND),
+            Ask(ratio(counted("server_scrape_errors_total"), counted("server_scrapes_total")), _LEGEND),
             high=1,
             limits=((None, GREEN), (0.5, RED)),
         ),
@@ -283,7 +285,7 @@ def _watch() -> list[Panel]:
             "Restarts seen",
             "Counters of a server that went back. Counts go on where they were.",
             "short",
-            Ask(restarts, _LEGEND),
+            Ask(counted("server_counter_resets_total", "increase"), _LEGEND),
             reach=1,
         ),
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from grafana.dashboards_src.frame import Page, Row, arm_choices, marks, run_choice, source_choice
-from grafana.dashboards_src.panels import GREEN, ORANGE, RED, Ask, Panel, density, lines, number, rows
+from grafana.dashboards_src.panels import GREEN, GREY, ORANGE, RED, Ask, Panel, density, lines, number, rows
 from grafana.dashboards_src.queries import (
     ARM,
     ONE_RUN,
@@ -21,7 +21,7 @@ from grafana.dashboards_src.queries import (
 
 VERDICTS = {"0": ("fail", RED), "1": ("pass", GREEN), "-1": ("inconclusive", ORANGE)}
 VALIDITY = {"0": ("invalid", RED), "1": ("valid", GREEN), "-1": ("doubtful", ORANGE)}
-COUNTERS = {"0": ("none", ORANGE), "1": ("there", GREEN)}
+COUNTERS = {"0": ("none", GREY), "1": ("there", GREEN)}
 _OK_ONLY = "Of requests that ended ok; failures are not in it, see the errors beside it."
 _BUCKETS = "From buckets, so some percent off; the report's percentiles are exact."
 _STREAMS = 'stream="true"'
