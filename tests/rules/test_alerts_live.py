@@ -107,7 +107,7 @@ def configured(folder: Path, targets: dict[str, int], webhook: int) -> None:
         (folder / name).write_text(rule_file(name, SHORT, Limits(draft_tokens_per_s=5, output_tokens_per_s=5)))
     manager = yaml.safe_load((PROMETHEUS / "alertmanager.yml").read_text())
     manager["route"] |= {"group_wait": "0s", "group_interval": "1s"}
-    manager["receivers"][1]["webhook_configs"][0]["url"] = f"http://127.0.0.1:{webhook}/"
+    manager["receivers"][1]["webhook_configs"] = [{"url": f"http://127.0.0.1:{webhook}/"}]
     (folder / "alertmanager.yml").write_text(yaml.safe_dump(manager))
 
 
