@@ -19,7 +19,7 @@ RUN groupadd --gid 10001 specload \
     && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /work --shell /usr/sbin/nologin specload \
     && install -d -o specload -g specload /work /work/runs
 COPY --from=build /opt/specload /opt/specload
-# SPECLOAD_HEALTH_URL: what has to answer with 200 while the container is healthy; this one is of `watch --metrics-port 9465`.
+# SPECLOAD_HEALTH_URL: what answers with 200 while the container is healthy; this one is of `watch --metrics-port 9465`.
 ENV PATH=/opt/specload/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \
