@@ -37,6 +37,7 @@ def run_alerts(windows: Windows, limits: Limits) -> list[Group]:
         *_speculation("run", windows, limits),
         _speedup_lost("run", windows, limits),
         _not_delivered(windows, limits),
+        _held_back(windows, limits),
         _in_progress(),
     ]
     return [group("specload_run_alerts", windows.run_interval, rules)]
@@ -150,6 +151,22 @@ def _not_delivered(windows: Windows, limits: Limits) -> Rule:
         summary="The servers were not asked what the scenario says.",
         description=f"{{{{ $labels.arm }}}} of {{{{ $labels.instance }}}}: send lag P99 over {limits.send_lag_s:g} s, "
         f"or over {limits.dropped:.0%} of the scheduled requests dropped (value {{{{ $value | humanize }}}}).",
+    )  # fmt: skip
+
+
+def _held_back(windows: Windows, limits: Limits) -> Rule:
+    """What is in flight of ours is running or waiting there, unless something in between lets only so much through."""
+    w = windows.run_rate
+    in_flight = f"avg_over_time(specload_inflight_requests[{w}])"
+    there = f"avg_over_time(specload_server_running_requests[{w}]) + avg_over_time(specload_server_waiting_requests[{w}])"
+    expr = f"""
+        {in_flight} - ({there}) > {limits.held_back:g} * {in_flight}
+        and {in_flight} - ({there}) > {limits.held_back_requests:g}"""
+    return alert(
+        "SpecloadRequestsHeldBack", expr, "warning", "run", hold=windows.run_hold,
+        summary="Something between the load generator and the servers holds requests back.",
+        description="{{ $labels.arm }} of {{ $labels.instance }}: {{ $value | humanize }} requests in flight that the "
+        "servers neither run nor have waiting.",
     )  # fmt: skip
 
 
