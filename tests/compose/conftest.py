@@ -5,7 +5,6 @@ import contextlib
 import os
 import re
 import shutil
-import socket
 import sys
 from asyncio.subprocess import DEVNULL, Process
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -74,29 +73,6 @@ def stages() -> list[list[tuple[str, str]]]:
     return found
 
 
-@pytest.fixture
-def program() -> Callable[[str], str]:
-    """Where a program of Debian's is. Without it its tests skip; with SPECLOAD_NO_SKIP=1 that is a failure."""
-
-    def find(name: str) -> str:
-        found = shutil.which(name)
-        if found is None:
-            reason = f"no {name} (make prometheus compose)"
-            if os.environ.get("SPECLOAD_NO_SKIP") == "1":
-                pytest.fail(reason, pytrace=False)
-            pytest.skip(reason)
-        return found
-
-    return find
-
-
-def free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port: int = s.getsockname()[1]
-    return port
-
-
 @dataclass
 class Native:
     """Services as processes: mounts become copies under `folder`, names and ports become free ones of 127.0.0.1; no
@@ -105,10 +81,15 @@ class Native:
     services: Mapping[str, Service]
     folder: Path
     program: Callable[[str], str]
+    free_port: Callable[[], int]
     ports: dict[tuple[str, int], int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.ports = {(name, port): free_port() for name, s in self.services.items() for port in container_ports(s)}
+        self.ports = {
+            (name, port): self.free_port()
+            for name, service in self.services.items()
+            for port in container_ports(service)
+        }
         for name, service in self.services.items():
             (self.root(name) / "work").mkdir(parents=True)
             for mount in sorted(mounts(service), key=lambda mount: mount.target.count("/")):
@@ -197,8 +178,11 @@ class Stack:
 
 @pytest.fixture
 async def stack(
-    services: dict[str, dict[str, Any]], tmp_path: Path, program: Callable[[str], str]
+    services: dict[str, dict[str, Any]],
+    tmp_path: Path,
+    program: Callable[[str], str],
+    free_port: Callable[[], int],
 ) -> AsyncIterator[Stack]:
     """Nothing is started yet."""
     async with contextlib.AsyncExitStack() as closing:
-        yield Stack(Native(services, tmp_path, program), closing)
+        yield Stack(Native(services, tmp_path, program, free_port), closing)

@@ -1,7 +1,6 @@
 """What compose would run is run, without containers: the same commands, the same files, other ports and paths."""
 
 import asyncio
-import contextlib
 import json
 import sys
 from asyncio.subprocess import DEVNULL
@@ -31,16 +30,6 @@ def health_check(stages: list[list[tuple[str, str]]]) -> list[str]:
     return [sys.executable, *command[1:]]
 
 
-async def until(true: Callable[[], Any], what: str, limit_s: float = 60) -> Any:
-    end = asyncio.get_running_loop().time() + limit_s
-    while True:
-        with contextlib.suppress(httpx.HTTPError):
-            if found := await true():
-                return found
-        assert asyncio.get_running_loop().time() < end, f"not within {limit_s:g} s: {what}"
-        await asyncio.sleep(0.5)
-
-
 async def healthy(stack: Running, name: str, command: list[str]) -> bool:
     environment = stack.native.environment(name)
     check = await asyncio.create_subprocess_exec(*command, env=environment, stdout=DEVNULL, stderr=DEVNULL)
@@ -48,7 +37,9 @@ async def healthy(stack: Running, name: str, command: list[str]) -> bool:
 
 
 @pytest.mark.slow
-async def test_the_stack_of_compose_runs(stack: Running, stages: list[list[tuple[str, str]]]) -> None:
+async def test_the_stack_of_compose_runs(
+    stack: Running, stages: list[list[tuple[str, str]]], until: Callable[..., Any]
+) -> None:
     """G23: every target answers, rules are loaded, Alertmanager is found, and the accepted tokens of a run arrive:
     from the engines' own pages, from the exporter and from the run."""
     check = health_check(stages)
@@ -59,7 +50,7 @@ async def test_the_stack_of_compose_runs(stack: Running, stages: list[list[tuple
         for name in (*ENGINES, "prometheus", "alertmanager"):
             await stack.start(name)
         for name in ENGINES:  # what depends_on waits for
-            await until(lambda name=name: healthy(stack, name, check), f"{name} is healthy")
+            await until(lambda name=name: healthy(stack, name, check), f"{name} is healthy", 60)
         for name in ("watch", "run"):
             await stack.start(name)
 
@@ -70,7 +61,7 @@ async def test_the_stack_of_compose_runs(stack: Running, stages: list[list[tuple
             targets = (await asked("targets"))["activeTargets"]
             return {target["health"] for target in targets} == {"up"} and len(targets) == 4
 
-        await until(all_up, "all targets are up")
+        await until(all_up, "all targets are up", 60)
         found = (await asked("targets"))["activeTargets"]
         assert {(target["labels"]["job"], target["labels"].get("arm")) for target in found} == {
             ("inference", "baseline"), ("inference", "candidate"), ("specload", None), ("specload-watch", None),
@@ -85,7 +76,7 @@ async def test_the_stack_of_compose_runs(stack: Running, stages: list[list[tuple
             async def arrived(query: str = query) -> bool:
                 return bool((await asked("query", query=query))["result"])
 
-            await until(arrived, f"accepted tokens from {job}")
+            await until(arrived, f"accepted tokens from {job}", 60)
         assert not (await asked("query", query='specload_accepted_tokens_total{arm="baseline",job="specload-watch"}'))[
             "result"
         ]  # it does not speculate: absent, not 0
