@@ -123,21 +123,24 @@ def prometheus_over(
     @asynccontextmanager
     async def run(folder: Path, targets: Targets, windows: Windows, limits: Limits) -> AsyncIterator[Prometheus]:
         _write(folder, targets, windows, limits)
-        port = free_port()
-        process = await asyncio.create_subprocess_exec(
-            program("prometheus"), "--config.file=prometheus.yml", "--storage.tsdb.path=data",
-            "--web.listen-address", f"127.0.0.1:{port}", stdout=DEVNULL, stderr=DEVNULL, cwd=folder,
-        )  # fmt: skip
+        port, log = free_port(), folder / "prometheus.log"
+        with log.open("wb") as file:
+            process = await asyncio.create_subprocess_exec(
+                program("prometheus"), "--config.file=prometheus.yml", "--storage.tsdb.path=data",
+                "--web.listen-address", f"127.0.0.1:{port}", stdout=file, stderr=file, cwd=folder,
+            )  # fmt: skip
         try:
             async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=10) as client:
 
                 async def ready() -> bool:
+                    assert process.returncode is None, log.read_text()
                     return (await client.get("/-/ready")).status_code == 200
 
                 await _until(ready, "Prometheus is ready")
                 yield Prometheus(client, folder)
         finally:
-            process.terminate()
+            if process.returncode is None:
+                process.terminate()
             await process.wait()
 
     return run

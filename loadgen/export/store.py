@@ -54,8 +54,8 @@ class Metrics(Collector):
             self._numbers[name].setdefault(_values(name, labels), 0.0)
 
     def declare_histogram(self, name: str, edges: tuple[float, ...], **labels: str) -> None:
-        """Empty, unless it is there. With other edges it begins anew: to a scraper a counter reset, and an edge that was
-        not there before begins at 0."""
+        """Empty, unless it is there. With other edges it begins anew: a counter reset to a scraper, and new edges begin
+        at 0."""
         values = _values(name, labels)
         with self._lock:
             kept = self._histograms[name].get(values)

@@ -293,6 +293,29 @@ def test_a_runs_own_numbers(holds: Holds) -> None:
     holds(client((10, 400, 0.7), (20, 400, 0.7), resets=True), "10m30s", {}, 15)
 
 
+def in_flight(asked: float, running: float, waiting: float | None, minutes: float = 20) -> Series:
+    base = f'{BASE},arm="candidate"'
+    waits = {} if waiting is None else {f"specload_server_waiting_requests{{{base}}}": gauge(waiting, minutes)}
+    return {
+        f"specload_inflight_requests{{{base}}}": gauge(asked, minutes),
+        f"specload_server_running_requests{{{base}}}": gauge(running, minutes),
+        **waits,
+    }
+
+
+def test_requests_held_back_before_the_servers(holds: Holds) -> None:
+    """E3: a router lets 100 of 256 through. Those that wait at the server are no hop's; nothing is concluded of servers
+    that do not tell, of an idle client, or of the few on their way."""
+    held = {("SpecloadRequestsHeldBack", RUN): 1}
+    holds(in_flight(256, 100, 0), "10m", held, 15)
+    holds(in_flight(256, 100, 0, 5), "12m", {}, 15)
+    holds(in_flight(256, 100, 156), "10m", {}, 15)
+    holds(in_flight(256, 240, 0), "10m", {}, 15)
+    holds(in_flight(5, 2, 0), "10m", {}, 15)
+    holds(in_flight(0, 100, 0), "10m", {}, 15)
+    holds(in_flight(256, 100, None), "10m", {}, 15)
+
+
 def delivery(lag: float, dropped: float, per_s: float = 10, reason: str = "max_in_flight") -> Series:
     """`lag`: share of requests sent more than 0.2 s after they were due."""
     base = f'{BASE},arm="candidate"'

@@ -7,7 +7,7 @@ SpecloadServerScrapeFailing alone. Names and annotations follow the monitoring m
 from __future__ import annotations
 
 from loadgen.export.rules.series import ALWAYS_THERE
-from loadgen.export.rules.types import Group, Limits, Rule, Scope, Severity, Windows, alert, group
+from loadgen.export.rules.types import Group, Limits, Rule, Scope, Windows, alert, group
 
 #: Jobs of the scrape configuration (grafana/prometheus/prometheus.yml) that are to be there always; runs end.
 SERVERS = "inference"
@@ -103,8 +103,7 @@ def _speedup_lost(scope: Scope, windows: Windows, limits: Limits) -> Rule:
 
 def _burns(what: str, series: str, objective: float, windows: Windows, words: str) -> list[Rule]:
     rules = []
-    severities: tuple[Severity, ...] = ("critical", "warning")
-    for severity in severities:
+    for severity in dict.fromkeys(burn.severity for burn in windows.burns):
         parts = []
         for burn in windows.burns:
             if burn.severity == severity:
@@ -158,7 +157,9 @@ def _held_back(windows: Windows, limits: Limits) -> Rule:
     """What is in flight of ours is running or waiting there, unless something in between lets only so much through."""
     w = windows.run_rate
     in_flight = f"avg_over_time(specload_inflight_requests[{w}])"
-    there = f"avg_over_time(specload_server_running_requests[{w}]) + avg_over_time(specload_server_waiting_requests[{w}])"
+    there = (
+        f"avg_over_time(specload_server_running_requests[{w}]) + avg_over_time(specload_server_waiting_requests[{w}])"
+    )
     expr = f"""
         {in_flight} - ({there}) > {limits.held_back:g} * {in_flight}
         and {in_flight} - ({there}) > {limits.held_back_requests:g}"""
