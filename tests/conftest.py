@@ -5,7 +5,6 @@ import contextlib
 import os
 import shutil
 import socket
-from asyncio.subprocess import DEVNULL
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass

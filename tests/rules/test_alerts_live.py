@@ -314,7 +314,8 @@ async def test_a_real_run_fires_and_resolves(stack: Stack, until: Until, free_po
         await stack.speculate(True)
         await over(SILENT)
         assert await fires(RUNNING)
-        assert {alert for alert, _ in webhook.told if alert[1] == CANARY} <= {FAILING}  # before the run's page was there
+        of_servers = {alert for alert, _ in webhook.told if alert[1] == CANARY}
+        assert of_servers <= {FAILING}, "the page of the run, before it was there"
         run.terminate()
         await until(lambda: rests(RUNNING), "the run's end is seen")
     finally:
