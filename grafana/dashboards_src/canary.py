@@ -274,7 +274,6 @@ def _watch() -> list[Panel]:
             "At the newest look, all pages of the arm; absent where the page does not tell.",
             "short",
             *state,
-            beside=True,
         ),
         lines(
             "Looks that failed",

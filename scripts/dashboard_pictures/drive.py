@@ -87,8 +87,8 @@ async def drive(folder: Path, soak_s: float) -> None:
             both.create_task(soak(canary, soak_s))
             comparison = both.create_task(run(stage, "ab", scenarios.comparison(pair), run_port))
         times["ab"] = comparison.result()
-        # at the end of the picture everything is up: the run has just ended
-        times["canary"]["to_ms"] = min(now_ms(), times["ab"]["to_ms"])
+        # at the end of the picture everything is up: the run has ended, and is still served
+        times["canary"]["to_ms"] = min(now_ms(), times["ab"]["to_ms"] - LINGER_S * 500)
         times["sweep"] = await run(stage, "sweep", scenarios.sweep(urls), run_port)
         (folder / "drive.json").write_text(json.dumps(times, indent=2))
 
