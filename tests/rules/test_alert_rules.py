@@ -262,6 +262,8 @@ def test_scrapes_that_fail(holds: Holds) -> None:
     holds({up: gauge(1, 20), running: gauge(0, 20)}, "10m", {})
     holds({up: "1x20 0x3 1x60", running: gauge(0, 20)}, "6m", {})
     holds({'up{job="node",instance="n:1"}': gauge(0, 20)}, "10m", {})
+    holds({'up{job="specload-watch",instance="w:1"}': gauge(0, 20)}, "10m", {(FAILING, CANARY): 1})
+    holds({'up{job="specload",instance="r:1"}': gauge(0, 20)}, "10m", {})  # between two runs (G19)
     ours = 'job="specload-watch",instance="w:1",arm="server"'
     looks = {f"specload_server_scrapes_total{{{ours}}}": counter((20, 1))}
     errors = f"specload_server_scrape_errors_total{{{ours}}}"

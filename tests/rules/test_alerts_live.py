@@ -94,7 +94,7 @@ def managed(folder: Path, webhook: int) -> None:
     """The committed configuration of Alertmanager, with this receiver, without its waiting times."""
     manager = yaml.safe_load((PROMETHEUS / "alertmanager.yml").read_text())
     manager["route"] |= {"group_wait": "0s", "group_interval": "1s"}
-    manager["receivers"][1]["webhook_configs"][0]["url"] = f"http://127.0.0.1:{webhook}/"
+    manager["receivers"][1]["webhook_configs"] = [{"url": f"http://127.0.0.1:{webhook}/"}]
     (folder / "alertmanager.yml").write_text(yaml.safe_dump(manager))
 
 

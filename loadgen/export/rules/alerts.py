@@ -9,9 +9,9 @@ from __future__ import annotations
 from loadgen.export.rules.series import ALWAYS_THERE
 from loadgen.export.rules.types import Group, Limits, Rule, Scope, Windows, alert, group
 
-#: Jobs of the scrape configuration (grafana/prometheus/prometheus.yml).
+#: Jobs of the scrape configuration (grafana/prometheus/prometheus.yml) that are to be there always; runs end.
 SERVERS = "inference"
-OURS = "specload|specload-watch"
+WATCHES = "specload-watch"
 
 _WHO = "{{ $labels.arm }} {{ $labels.model_name }} on {{ $labels.instance }} {{ $labels.task_type }}"
 _SERVER = "job, instance, arm, model_name"
@@ -127,7 +127,7 @@ def _burns(what: str, series: str, objective: float, windows: Windows, words: st
 def _scrape_failing(windows: Windows) -> Rule:
     """No answer; one without any known family (renamed, a gateway's, HTML); our own scraper's errors."""
     expr = f"""
-        up{{job=~"{SERVERS}|{OURS}"}} == 0
+        up{{job=~"{SERVERS}|{WATCHES}"}} == 0
         or up{{job="{SERVERS}"}} == 1 unless on (job, instance) {{__name__=~"{"|".join(ALWAYS_THERE)}"}}
         or sum by (job, instance, arm) (rate(specload_server_scrape_errors_total[{windows.rate}])) / (sum by (job, instance, arm) (rate(specload_server_scrapes_total[{windows.rate}])) > 0) > 0.5"""  # noqa: E501
     return alert(
