@@ -77,6 +77,8 @@ class Pages:
 
     def _increase(self, key: tuple[str, str], scrape: Scrape) -> None:
         before = self._before.get(key)
+        if before is not None and scrape.edge is None and scrape.asked_ns < before.answered_ns:
+            return  # looks that overlap have no order
         self._before[key] = scrape
         if before is None:
             return
