@@ -2,7 +2,18 @@
 
 from loadgen.observe.gauges import GaugeTrack, gauge_mean, idle
 from loadgen.observe.scraper import Scraper
-from loadgen.observe.types import CounterWindow, Edge, Idle, Scrape, ScrapeArm, Scraped, SeriesKey
+from loadgen.observe.tracks import Measured, Tracks, tracks_of
+from loadgen.observe.types import (
+    CounterWindow,
+    Edge,
+    Idle,
+    Scrape,
+    ScrapeArm,
+    Scraped,
+    SeriesKey,
+    TelemetrySample,
+    TelemetrySources,
+)
 from loadgen.observe.windows import window
 
 __all__ = [
@@ -10,12 +21,17 @@ __all__ = [
     "Edge",
     "GaugeTrack",
     "Idle",
+    "Measured",
     "Scrape",
     "ScrapeArm",
     "Scraped",
     "Scraper",
     "SeriesKey",
+    "TelemetrySample",
+    "TelemetrySources",
+    "Tracks",
     "gauge_mean",
     "idle",
+    "tracks_of",
     "window",
 ]

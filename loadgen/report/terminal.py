@@ -14,6 +14,7 @@ from loadgen.report import comparison, tables
 from loadgen.report.attention import attention
 from loadgen.report.environment import render_environment
 from loadgen.report.format import DASH
+from loadgen.report.resources import terminal_table
 
 FOOTNOTE = (
     f"{DASH} not measured, or too few samples (p95 needs 20, p99 100): every reason stands in summary.json. "
@@ -79,6 +80,7 @@ def _tables(summary: Summary, console: Console) -> None:
         tables.rollback_by_length(summary),
         tables.non_streaming(summary),
         tables.from_due(summary),
+        terminal_table(summary.resources),
         tables.outcomes(summary),
         tables.disagreements(summary.reconciliation),
         tables.client(summary.validity.client),
