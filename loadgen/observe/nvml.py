@@ -55,14 +55,6 @@ class NvmlReader:
         self._initialised = True
         return None
 
-    def close(self) -> None:
-        if self._initialised:
-            self._initialised = False
-            try:
-                pynvml.nvmlShutdown()
-            except pynvml.NVMLError:
-                return
-
 
 def reason_of(error: Exception) -> str:
     """ "NVMLError_NotSupported: Not Supported"."""

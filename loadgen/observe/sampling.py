@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 import httpx
 
@@ -20,8 +21,26 @@ from server_adapters.base import CollectionError
 from server_adapters.gpu_exporters import read_gpu_page
 from server_adapters.telemetry import Look
 
+if TYPE_CHECKING:
+    from loadgen.observe.nvml import NvmlReader
+
 NVML = "nvml"
 Take = Callable[[], Awaitable[Look | str]]
+
+
+class _Nvml:
+    """The library is imported by the first look, in its thread: few runs need it, and it takes its time."""
+
+    def __init__(self, devices: tuple[int | str, ...]) -> None:
+        self._devices = devices
+        self._reader: NvmlReader | None = None
+
+    def read(self) -> Look:
+        if self._reader is None:
+            from loadgen.observe.nvml import NvmlReader
+
+            self._reader = NvmlReader(self._devices)
+        return self._reader.read()
 
 
 class Sampler:
@@ -53,9 +72,7 @@ class Sampler:
         """What to call for a look at each source."""
         sources, found = arm.telemetry, dict[str, Take]()
         if sources.nvml:
-            from loadgen.observe.nvml import NvmlReader  # slow to import, and few need it
-
-            found[NVML] = partial(asyncio.to_thread, NvmlReader(sources.nvml).read)
+            found[NVML] = partial(asyncio.to_thread, _Nvml(sources.nvml).read)
         if sources.pid is not None:
             found[f"pid {sources.pid}"] = partial(asyncio.to_thread, ProcessReader(sources.pid).read)
         for url, name in names_of(sources.gpu_metrics_urls, self._redactor_of(arm)).items():

@@ -44,8 +44,8 @@ def priced(run: Any, **telemetry: Any) -> None:
 
 
 def test_energy_and_cost_of_a_window_by_hand(one_arm: Any) -> None:
-    """600 W over 4 s are 2400 J; 40 tokens: 60 J each. 2 GPUs at 3.6 an hour are 0.002 a second; 10 tokens and 1 request
-    a second: 200 for a million tokens, 0.002 for a request."""
+    """600 W over 4 s are 2400 J; 40 tokens: 60 J each. 2 GPUs at 3.6 an hour are 0.002 a second; 10 tokens and 1
+    request a second: 200 for a million tokens, 0.002 for a request."""
     priced(one_arm, price_per_gpu_hour=3.6, gpus=2)
     samples = [
         sample(t, "candidate", energy_joules=600.0 * t, power_watts=600.0, memory_used_bytes=(70 + (t == 3)) * GIB,
@@ -150,7 +150,7 @@ def compared(run: Any, filled: Callable[..., None], watts: tuple[float, float], 
     run.arm("candidate")
     number, samples = 0, []
     for block in range(blocks):
-        for arm, step, w in (("baseline", 0.1, watts[0]), ("candidate", 0.05, watts[1])):
+        for arm, step in (("baseline", 0.1), ("candidate", 0.05)):
             filled(run, number, arm, block, [step + 0.001 * (block % 3)] * 4, steps=20, first_s=step)
             number += 1
     for arm, w, gpu in (("baseline", watts[0], device[0]), ("candidate", watts[1], device[1])):
@@ -171,8 +171,8 @@ def compared(run: Any, filled: Callable[..., None], watts: tuple[float, float], 
 
 
 def test_cost_up_although_faster(run: Any, filled: Callable[..., None]) -> None:
-    """H17: twice as fast on three times the GPUs: 1.5 times as dear; the KV capacity tells what the draft takes where the
-    memory in use is flat, and says that this is blind."""
+    """H17: twice as fast on three times the GPUs: 1.5 times as dear; the KV capacity tells what the draft takes where
+    the memory in use is flat, and says that this is blind."""
     (row,) = compared(run, filled, (300.0, 300.0), (1.0, 3.0)).comparison
     assert row.cost_ratio.value == pytest.approx(1.5, rel=0.05)
     assert row.cost_ratio.low is not None
