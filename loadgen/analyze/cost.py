@@ -29,6 +29,8 @@ from loadgen.analyze.values import absent, exact
 from loadgen.record import ArmFacts, RunData
 
 DECLARED = "scenario"
+#: Names of a user's fact of it (docs/environment.md)
+_COUNTS = ("gpus", "gpu_count", "gpu.count")
 _NO_PRICE = "no price: the arm's telemetry has no price_per_gpu_hour"
 _NO_GPUS = "the number of GPUs is not known: the arm's telemetry has no gpus and no GPU source that answered"
 _SWAPPED = "the arms exchanged their places, and these have different prices or numbers of GPUs"
@@ -86,15 +88,14 @@ def _most_devices(use: ArmUse) -> int:
 
 
 def gpus_of(keys: Mapping[str, Any], facts: ArmFacts, seen: int) -> N:
-    """Paid for: as the scenario says, else those telemetry sees, else what the environment tells of the arm."""
+    """Paid for: as the scenario says, else those telemetry sees, else the user's own fact. What a server tells is not
+    taken: it may be all GPUs of its machine."""
     if keys.get("gpus") is not None:
         return exact(float(keys["gpus"]), 1, DECLARED)
     if seen:
         return exact(seen, seen, TELEMETRY)
-    told = facts.environment.get("gpu.count")
-    if told is not None and isinstance(told.value, int | float) and told.value > 0:
-        return exact(told.value, 1, told.source or "environment")
-    return absent(_NO_GPUS)
+    told = next((facts.facts[name] for name in _COUNTS if name in facts.facts), None)
+    return exact(told, 1, DECLARED) if isinstance(told, int | float) and told > 0 else absent(_NO_GPUS)
 
 
 def price_of(keys: Mapping[str, Any], facts: ArmFacts) -> N:

@@ -1,6 +1,7 @@
 """The servers' side: scrapes and windows."""
 
 from loadgen.observe.gauges import GaugeTrack, gauge_mean, idle
+from loadgen.observe.hardware import gpu_facts
 from loadgen.observe.scraper import Scraper
 from loadgen.observe.tracks import Measured, Tracks, tracks_of
 from loadgen.observe.types import (
@@ -31,6 +32,7 @@ __all__ = [
     "TelemetrySources",
     "Tracks",
     "gauge_mean",
+    "gpu_facts",
     "idle",
     "tracks_of",
     "window",

@@ -7,6 +7,7 @@ from typing import Any
 
 import pynvml
 
+from server_adapters.base import Fact
 from server_adapters.telemetry import Look, Reading, uuid_of
 
 #: NVML's own "not available" of 64-bit counts
@@ -125,3 +126,17 @@ _CALLS: tuple[tuple[tuple[str, ...], Callable[[Any], dict[str, float | str]]], .
     (("energy_joules",), _energy),
 )
 _CALLS_OF = tuple(name for names, _ in _CALLS for name in names)
+
+
+def gpu_facts(devices: Sequence[int | str]) -> dict[str, Fact]:
+    """Name, count and driver of these GPUs, by the keys of docs/environment.md; with NVML's words where it fails."""
+    try:
+        pynvml.nvmlInit()
+        names = [_text(pynvml.nvmlDeviceGetName(_handle(named))) for named in devices]
+        driver = _text(pynvml.nvmlSystemGetDriverVersion())
+        pynvml.nvmlShutdown()
+    except pynvml.NVMLError as error:
+        return dict.fromkeys(("gpu.name", "gpu.count", "gpu.driver"), Fact(None, None, reason_of(error)))
+    source = "NVML on this machine (telemetry.nvml)"
+    told = {"gpu.name": ", ".join(dict.fromkeys(names)), "gpu.count": len(names), "gpu.driver": driver}
+    return {key: Fact(value, source) for key, value in told.items()}

@@ -93,12 +93,17 @@ def test_without_telemetry_and_price_everything_is_absent_with_its_reason(one_ar
     assert found.windows == []
 
 
-def test_a_price_alone_is_enough_for_cost_with_the_gpus_of_the_environment(one_arm: Any) -> None:
-    one_arm.arms["candidate"].environment["gpu.count"] = Fact(4, "declared in the scenario")
+def test_a_price_alone_is_enough_for_cost_with_the_users_own_count_of_gpus(one_arm: Any) -> None:
+    """A server may tell all GPUs of its machine: they are not what the arm pays for."""
+    one_arm.arms["candidate"].environment["gpu.count"] = Fact(8, "/server_info")
     priced(one_arm, price_per_gpu_hour=1.8)
     found = analyzed(one_arm, []).resources.arms["candidate"]
+    assert found.gpus.value is None
+    assert "the number of GPUs is not known" in (found.overall.cost_per_request.reason or "")
+    one_arm.arms["candidate"].facts["gpus"] = 4
+    found = analyzed(one_arm, []).resources.arms["candidate"]
     assert found.overall.cost_per_million_output_tokens.value == pytest.approx(200.0)
-    assert found.gpus.source == "declared in the scenario"
+    assert found.overall.cost_per_request.value == pytest.approx(0.002)
 
 
 def test_no_gpu_tells_what_only_a_page_can(one_arm: Any) -> None:

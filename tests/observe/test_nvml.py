@@ -9,6 +9,7 @@ from typing import Any
 import pynvml
 import pytest
 
+from loadgen.observe import gpu_facts
 from loadgen.observe.nvml import NvmlReader
 
 GIB = 2**30
@@ -59,6 +60,12 @@ class Driver:
 
     def do_nvmlDeviceGetUUID(self, _handle: Any, buffer: Any, _size: Any) -> None:
         buffer.value = self.uuids[self.at].encode()
+
+    def do_nvmlDeviceGetName(self, _handle: Any, buffer: Any, _size: Any) -> None:
+        buffer.value = b"NVIDIA H100 80GB HBM3"
+
+    def do_nvmlSystemGetDriverVersion(self, buffer: Any, _size: Any) -> None:
+        buffer.value = b"570.86.15"
 
     def do_nvmlDeviceGetMemoryInfo_v2(self, _handle: Any, memory: Any) -> None:
         told: pynvml.c_nvmlMemory_v2_t = memory._obj
@@ -191,3 +198,12 @@ def test_without_the_driver_the_librarys_own_error_is_the_reason(monkeypatch: py
     look = NvmlReader([0]).read()
     assert look.readings == ()
     assert look.absent["power_watts"] == "NVMLError_LibraryNotFound: NVML Shared Library Not Found"
+
+
+def test_facts_of_the_gpus_for_the_environment(driver: Driver) -> None:
+    driver.uuids = ("GPU-aaaa", "GPU-bbbb")
+    facts = gpu_facts([0, 1])
+    told = {"gpu.name": "NVIDIA H100 80GB HBM3", "gpu.count": 2, "gpu.driver": "570.86.15"}
+    assert {key: fact.value for key, fact in facts.items()} == told
+    assert {fact.source for fact in facts.values()} == {"NVML on this machine (telemetry.nvml)"}
+    assert gpu_facts([2])["gpu.name"].reason == "NVMLError_InvalidArgument: Invalid Argument"
