@@ -54,7 +54,9 @@ def _arm(run: RunData, estimates: Estimates, use: ArmUse) -> ArmResources:
     facts = run.manifest.arms[name]
     gpus, price = gpus_of(keys, facts, _most_devices(use)), price_of(keys, facts)
     rate = _rate(gpus, price)
-    if use.side.swapped.any() and not _same_price(run.manifest.scenario):
+    if use.part is not None:
+        rate = absent(use.part)
+    elif use.side.swapped.any() and not _same_price(run.manifest.scenario):
         rate = absent(_SWAPPED)
     stages = [stage for stage in estimates.stages() if any(w.phase.stage == stage for w in use.windows)]
     return ArmResources(
@@ -157,7 +159,7 @@ def _beside(
         kv_capacity_ratio=_ratio(mine.kv_capacity_tokens, theirs.kv_capacity_tokens),
         memory_peak_difference_bytes=difference(_peak(mine.stages, stage), _peak(theirs.stages, stage)),
         joules_ratio=shown(_joules(pair, uses[candidate], uses[baseline])),
-        cost_ratio=shown(_cost_ratio(_rate_of(mine), _rate_of(theirs), speedup)),
+        cost_ratio=shown(_cost_ratio(_rate_of(mine, uses[candidate]), _rate_of(theirs, uses[baseline]), speedup)),
         sentence="",
     )
     return row.model_copy(update={"sentence": sentence(row)})
@@ -167,10 +169,10 @@ def _peak(stages: Sequence[ResourceUse], stage: str) -> N:
     return next((use.memory_peak_bytes for use in stages if use.stage == stage), absent("the stage was not measured"))
 
 
-def _rate_of(arm: ArmResources) -> N:
+def _rate_of(arm: ArmResources, use: ArmUse) -> N:
     if arm.overall.cost_per_million_output_tokens.reason == _SWAPPED:
         return absent(_SWAPPED)
-    return _rate(arm.gpus, arm.price_per_gpu_hour)
+    return _rate(arm.gpus, arm.price_per_gpu_hour) if use.part is None else absent(use.part)
 
 
 def _ratio(candidate: N, baseline: N) -> N:

@@ -27,11 +27,13 @@ Told = Measured | str
 
 @dataclass(frozen=True)
 class ArmUse:
-    """One arm's samples beside its windows. `others`: phases of arms on the same GPUs, as spans with their arm."""
+    """One arm's samples beside its windows. `others`: phases of arms on the same GPUs, as spans with their arm. `part`:
+    why the run's tokens are not all that the GPUs made for this load, None where they are."""
 
     side: Side
     tracks: Tracks
     others: tuple[tuple[str, Span], ...]
+    part: str | None = None
 
     @property
     def windows(self) -> list[SegmentWindow]:
@@ -45,7 +47,9 @@ class ArmUse:
         for window in self.windows:
             mine = np.flatnonzero((frame.segment == window.phase.segment) & frame.net)
             uncounted = int(flow.uncounted[mine].sum())
-            if uncounted:
+            if self.part is not None:
+                found[window.phase.segment] = self.part
+            elif uncounted:
                 found[window.phase.segment] = f"{uncounted} requests have output that nobody counted"
             else:
                 found[window.phase.segment] = Measured(float(flow.steady[mine].sum()), len(mine))
@@ -91,8 +95,14 @@ def uses_of(run: RunData, sides: Mapping[str, Side]) -> dict[str, ArmUse]:
         devices = set(tracks[name].devices)
         sharing = {arm for arm in sides if arm != name and devices & set(tracks[arm].devices)}
         spans = tuple((p.arm, (p.started_ns, p.ended_ns or p.started_ns)) for p in run.phases if p.arm in sharing)
-        made[name] = ArmUse(side, tracks[name], spans)
+        made[name] = ArmUse(side, tracks[name], spans, part_of(run))
     return made
+
+
+def part_of(run: RunData) -> str | None:
+    """Why energy and money of this run are not of its tokens alone: other machines ask the same servers."""
+    share = run.manifest.shard
+    return None if share is None else f"this run is share {share} of the load: others asked the same GPUs meanwhile"
 
 
 def window_use(use: ArmUse, windows: Sequence[SegmentWindow], stage: str | None, one: bool = False) -> WindowUse:

@@ -124,12 +124,19 @@ def terminal_table(resources: Resources) -> RichTable | None:
     return table
 
 
+def sentences(resources: Resources) -> list[str]:
+    """Each candidate beside the baseline at each load; nothing where nothing was looked at and nothing has a price."""
+    if not is_known(resources):
+        return []
+    return [f"{d.stage}: {d.sentence}" for d in resources.comparison if d.sentence]
+
+
 def markdown_lines(resources: Resources, code: Callable[[str], str], plain: Callable[[str], str]) -> list[str]:
     """The same for a pull request; `code` and `plain` write names and sentences as they are, never as markup."""
     head, rows = _texts(resources)
     if not rows:
         return []
-    sentences = [f"- {plain(d.sentence)}" for d in resources.comparison if d.sentence]
+    beside = [f"- {plain(text)}" for text in sentences(resources)]
     return [
         "",
         f"**{CAPTION}**",
@@ -137,7 +144,7 @@ def markdown_lines(resources: Resources, code: Callable[[str], str], plain: Call
         _line(head),
         "|" + "---|" * len(head),
         *(_line([code(row[0]), code(row[1]), *row[2:]]) for row in rows[:ROWS]),
-        *(["", *sentences] if sentences else []),
+        *(["", *beside] if beside else []),
     ]
 
 

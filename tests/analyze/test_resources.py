@@ -224,6 +224,31 @@ def test_arms_on_one_gpu_are_said_and_energy_at_the_same_time_is_absent(run: Any
     assert both.energy_joules.reason == "baseline ran on the same GPU at the same time: its energy cannot be told apart"
 
 
+def test_a_share_of_a_load_has_no_energy_per_token_and_no_cost(one_arm: Any) -> None:
+    priced(one_arm, price_per_gpu_hour=3.6, gpus=2)
+    data: RunData = one_arm.data()
+    data.manifest.shard = "0/2"
+    samples = tuple(sample(t, "candidate", energy_joules=600.0 * t) for t in range(7))
+    use = analyze(replace(data, telemetry=samples)).resources.arms["candidate"].overall
+    why = "this run is share 0/2 of the load: others asked the same GPUs meanwhile"
+    assert (use.joules_per_output_token.value, use.joules_per_output_token.reason) == (None, why)
+    assert (use.cost_per_request.value, use.cost_per_request.reason) == (None, why)
+    assert use.energy_joules.value == 2400.0
+
+
+def test_places_that_were_exchanged_at_different_prices_have_no_cost(run: Any, filled: Callable[..., None]) -> None:
+    for number, arm in enumerate(("baseline", "candidate")):
+        run.arm(arm)
+        filled(number=number, run=run, arm=arm, block=0, step_s=[0.05] * 4, labels={"swapped": True})
+    run.scenario["arms"] = {
+        arm: {"telemetry": {"price_per_gpu_hour": price, "gpus": 1}}
+        for arm, price in (("baseline", 1.0), ("candidate", 2.0))
+    }
+    found = analyzed(run, []).resources
+    assert "different prices" in (found.arms["candidate"].overall.cost_per_request.reason or "")
+    assert "different prices" in (found.comparison[0].cost_ratio.reason or "")
+
+
 def test_a_kv_capacity_that_changed_has_both_ends(one_arm: Any) -> None:
     one_arm.segment(1, start=10.0, full=10.0, load_end=14.0, end=14.0, block=1)
     for at, tokens in ((2.0, 1000.0), (3.0, 1000.0), (11.0, 900.0)):
