@@ -15,8 +15,8 @@ from loadgen.report.page import Cell, Row, Table, bounded, told
 ROWS = 60
 CAPTION = "Resources and cost (steady windows; all GPUs of an arm together)"
 HEAD = (
-    "load", "arm", "GPU memory peak", "in use", "DRAM active", "power", "J/token", "KV tokens", "CPU cores", "RSS peak",
-    "cost per 1M tokens", "cost per request",
+    "load", "arm", "GPU memory peak", "GPU busy", "DRAM active", "power", "J/token", "KV tokens", "CPU cores",
+    "RSS peak", "cost per 1M tokens", "cost per request",
 )  # fmt: skip
 _BESIDE = ("load", "arm", "KV tokens", "KV ratio", "memory peak", "energy per token", "cost per token")
 _STEPS = ((2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"))

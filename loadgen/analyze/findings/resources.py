@@ -61,7 +61,7 @@ def kv_capacity_down(facts: Facts, rule: Rule) -> Iterator[Finding]:
         seen.add(row.candidate)
         text = (
             f"The KV cache of {row.candidate} holds {-fewer:,.0f} tokens less than {row.baseline}'s ({ratio:.2f}×): "
-            "the draft takes that room, and fewer requests run at once before they wait or are preempted."
+            "with the same memory flags that is what the draft takes, and fewer requests run at once before they wait."
         )
         yield finding(rule, text, {"kv_capacity_ratio": ratio, "difference_tokens": fewer}, of_row(facts, row))
 
