@@ -20,6 +20,7 @@ from loadgen.scenario.reach import Reach, reach_of
 from loadgen.scenario.schema import scenario_schema
 from loadgen.scenario.secrets import read_secret
 from loadgen.scenario.stages import ArrivalStage, ConcurrencyStage, Ramp, Stage
+from loadgen.scenario.telemetry import Telemetry
 from loadgen.scenario.thresholds import (
     Condition,
     Operator,
@@ -71,6 +72,7 @@ __all__ = [
     "Slos",
     "Stage",
     "Task",
+    "Telemetry",
     "Threshold",
     "ThresholdError",
     "ThresholdKeys",
