@@ -145,7 +145,10 @@ class Tracks:
     def energy(self, start_ns: int, end_ns: int) -> Measured | str:
         """Joules over [start, end]: by the GPUs' own counters; where one does not tell, all of them by their power,
         integrated. Both reasons where neither does."""
-        first = self.increase("energy_joules", start_ns, end_ns)
+        counters = _of_window(self._series.get("energy_joules", {}).values(), start_ns, end_ns)
+        first = _sum([_spent(series, start_ns, end_ns) for series in counters], "counter")
+        if not counters:
+            first = self.why_not("energy_joules")
         if isinstance(first, Measured):
             return first
         powers = _of_window(self._series.get("power_watts", {}).values(), start_ns, end_ns)
@@ -175,6 +178,14 @@ def counted(series: Series, start_ns: int, end_ns: int) -> Measured | str:
     begin, end = np.interp((start_ns, end_ns), at, values)
     n = max(int(inner_last - inner_first + 1), 0)
     return Measured(float(end - begin), n, low, float(values[after] - values[before]))
+
+
+def _spent(series: Series, start_ns: int, end_ns: int) -> Measured | str:
+    """What an energy counter told. A GPU that runs draws power: a counter that stands still does not count."""
+    told = counted(series, start_ns, end_ns)
+    if isinstance(told, Measured) and end_ns > start_ns and not told.high:
+        return f"{series.source}: the energy counter did not move"
+    return told
 
 
 def integrated(series: Series, start_ns: int, end_ns: int) -> Measured | str:

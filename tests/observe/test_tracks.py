@@ -82,6 +82,20 @@ def test_a_counter_that_was_reset_gives_way_to_integrated_power() -> None:
     assert (energy.low, energy.high) == (None, None)
 
 
+def test_an_energy_counter_that_stands_still_is_no_energy_of_zero() -> None:
+    """C10, D10: exporters tell a constant where the GPU has no counter: power is integrated, and without it nothing
+    is known; 0 joules a token would be the best result there is. One of two GPUs is enough."""
+    still = tracks(*(sample(i, energy_joules=50.0, power_watts=300.0) for i in range(6)))
+    energy = known(still.energy(S, 3 * S))
+    assert (energy.value, energy.how) == (
+        pytest.approx(600.0), "power, integrated (nvml: the energy counter did not move)"
+    )  # fmt: skip
+    both = tracks(*(sample(i, energy_joules=(10.0 * i, 7.0)) for i in range(6)))
+    found = both.energy(S, 3 * S)
+    assert isinstance(found, str)
+    assert "the energy counter did not move" in found
+
+
 def test_without_a_counter_power_is_integrated_and_the_reason_is_kept() -> None:
     ramp = tracks(*(sample(i, absent={"energy_joules": "NVMLError_NotSupported: Not Supported"}, power_watts=100.0 * i)
                     for i in range(5)))  # fmt: skip
