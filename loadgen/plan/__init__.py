@@ -3,7 +3,7 @@
 from loadgen.plan.answer import ASSUMED, AnswerTime
 from loadgen.plan.budget import Fitted, fit_budget
 from loadgen.plan.calibration import ESTIMATE, correct_lengths, fit_lengths, probe_texts
-from loadgen.plan.derive import at_rate, derive, point_arm
+from loadgen.plan.derive import at_rate, derive, point_arm, point_k
 from loadgen.plan.estimate import Estimate, Peak, estimate
 from loadgen.plan.render import Rendered, render
 from loadgen.plan.schedule import Plan, build_plan
@@ -54,6 +54,7 @@ __all__ = [
     "fit_lengths",
     "plan_sweep",
     "point_arm",
+    "point_k",
     "probe_texts",
     "render",
     "shard",

@@ -26,8 +26,7 @@ def derive(loaded: LoadedScenario, point: SweepPoint) -> LoadedScenario:
     keys |= {"sweep": None, "thresholds": [], "seed": seed_of(scenario.seed, point.repeat)}
     _set_load(keys["load"][0], point.values, sweep.rounds)
     kept = _set_tasks(keys, point.values)
-    if "k" in point.values:
-        _set_k(keys, scenario, int(point.values["k"]))
+    _set_arms(keys, scenario, point.values)
     try:
         derived = Scenario.model_validate(keys)
     except ValidationError as error:
@@ -73,7 +72,7 @@ def point_arm(scenario: Scenario, values: Mapping[str, AxisValue]) -> str:
 
 def _set_load(stage: dict[str, Any], values: Mapping[str, AxisValue], rounds: int) -> None:
     """A stage is named after its load; its cases are at least so many rounds of its users."""
-    stage["name"] = ""
+    stage.pop("name")
     if "rate" in values:
         stage["rate_per_s"] = float(values["rate"])
     if "concurrency" in values:
@@ -99,21 +98,29 @@ def _set_tasks(keys: dict[str, Any], values: Mapping[str, AxisValue]) -> list[in
     return kept
 
 
-def _set_k(keys: dict[str, Any], scenario: Scenario, k: int) -> None:
+def _set_arms(keys: dict[str, Any], scenario: Scenario, values: Mapping[str, AxisValue]) -> None:
     """Which arms a point has; what is to be found at the arm that is started."""
-    sweep, arms = scenario.sweep, keys["arms"]
+    sweep, launched = scenario.sweep, launched_arm(scenario)
     assert sweep is not None
-    if not sweep.arms_by_k:
-        arm = launched_arm(scenario)
-        arms[arm]["speculation"] = "on" if k else "off"
+    if launched is not None:
+        keys["arms"][launched]["speculation"] = "on" if point_k(scenario, values) else "off"
+    if not sweep.arms_by_k or "k" not in values:
         return
     by_k = dict(zip(sweep.over.k, sweep.arms_by_k, strict=True))
     base = by_k[int(sweep.baseline_values["k"])]
-    chosen = list(dict.fromkeys((base, by_k[k])))
-    keys["arms"] = {name: arms[name] for name in chosen}
+    chosen = list(dict.fromkeys((base, by_k[int(values["k"])])))
+    keys["arms"] = {name: keys["arms"][name] for name in chosen}
     keys["comparison"]["baseline"] = base
     if len(chosen) == 1:
         keys["comparison"] |= {"swap": False, "aa_run": None}
+
+
+def point_k(scenario: Scenario, values: Mapping[str, AxisValue]) -> int | None:
+    """The draft length that the point's arm is to run with; None where the sweep does not say."""
+    if "k" in values:
+        return int(values["k"])
+    launch = None if scenario.sweep is None else scenario.sweep.launch
+    return None if launch is None else launch.k
 
 
 def _sentence(details: Any) -> str:

@@ -22,8 +22,12 @@ from loadgen.analyze.sweep.models import (
     TaskNumbers,
     Where,
 )
+from loadgen.analyze.sweep.numbers import SWEEP_METRICS, SweepMetric
+from loadgen.analyze.sweep.points import PointRun
+from loadgen.analyze.sweep.whole import analyze_sweep
 
 __all__ = [
+    "SWEEP_METRICS",
     "SWEEP_SCHEMA",
     "AdviceAt",
     "AdviceResult",
@@ -38,10 +42,13 @@ __all__ = [
     "KneeResult",
     "MaxRateResult",
     "PointResult",
+    "PointRun",
     "PointState",
     "RateVisit",
     "StopsPaying",
+    "SweepMetric",
     "SweepSummary",
     "TaskNumbers",
     "Where",
+    "analyze_sweep",
 ]
