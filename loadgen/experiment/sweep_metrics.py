@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
-from loadgen.analyze import SweepSummary
+from loadgen.analyze import PointState, SweepSummary
 from loadgen.experiment.sweep_state import SweepState
 from loadgen.export import Metrics, tell_sweep
 
-STATES = ("done", "failed", "skipped", "interrupted", "pending")
+STATES: tuple[PointState, ...] = ("done", "failed", "skipped", "interrupted", "pending")
 
 
 class SweepMetrics:
@@ -23,7 +23,7 @@ class SweepMetrics:
             return
         counted = Counter(visit.state for visit in state.visits)
         for word in STATES:
-            self._metrics.set("sweep_visits", counted.get(word, 0), sweep_id=self._id, state=word)
+            self._metrics.set("sweep_visits", counted[word], sweep_id=self._id, state=word)
         self._metrics.set("sweep_elapsed_seconds", state.elapsed_s, sweep_id=self._id)
 
     def told(self, summary: SweepSummary) -> None:

@@ -162,7 +162,7 @@ SWEEP: tuple[Family, ...] = (
     Family("sweep_speedup_ratio", "gauge", _LEVEL, "ratio", "speedup over the baseline at a level"),
     Family("sweep_knee", "gauge", _SHAPE, "of the axis", "level at which throughput stops growing with load"),
     Family("sweep_stops_paying", "gauge", _SHAPE, "of the axis", "level at which the speedup falls to 1"),
-    Family("sweep_best_k", "gauge", ("sweep_id", "where"), "tokens", "draft length of the best net throughput; 0 = off"),
+    Family("sweep_best_k", "gauge", ("sweep_id", "where"), "tokens", "k of the best net throughput; 0 = off"),
     Family(
         "sweep_max_rate_per_second", "gauge", ("sweep_id", "where", "arm"), "1/s",
         "highest arrival rate at which every SLO of sweep.max_rate held",

@@ -141,7 +141,7 @@ class Sweep(Model):
             elif name == "task_type":
                 values[name] = on_axis[0]
             else:
-                values[name] = min(float(v) if isinstance(v, float) else v for v in on_axis)  # type: ignore[type-var]
+                values[name] = min(float(v) if isinstance(v, float) else v for v in on_axis)
         return values
 
 

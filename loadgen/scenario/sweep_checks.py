@@ -71,13 +71,13 @@ def _of_arms(scenario: Scenario, sweep: Sweep) -> Iterator[tuple[Loc, str]]:
             yield ("arms_by_k", i), f'"{name}" is no arm; there are {", ".join(scenario.arms)}'
     if sweep.launch is None:
         return
-    name, arms = sweep.launch.arm, list(scenario.arms)
-    if name is None and len(arms) > 1:
+    given, arms = sweep.launch.arm, list(scenario.arms)
+    if given is None and len(arms) > 1:
         yield ("launch", "arm"), f"is missing: which of {', '.join(arms)} is started?"
-    elif name is not None and name not in arms:
-        yield ("launch", "arm"), f'"{name}" is no arm; there are {", ".join(arms)}'
+    elif given is not None and given not in arms:
+        yield ("launch", "arm"), f'"{given}" is no arm; there are {", ".join(arms)}'
     else:
-        yield from _of_launched(name or arms[0], scenario, sweep.launch)
+        yield from _of_launched(given or arms[0], scenario, sweep.launch)
 
 
 def _of_launched(name: str, scenario: Scenario, launch: Launcher) -> Iterator[tuple[Loc, str]]:

@@ -8,8 +8,8 @@ from itertools import product
 
 import numpy as np
 
-from loadgen.analyze.statistics import LEVEL, MIN_PAIRS, log_ratio_t
-from loadgen.analyze.statistics.types import Floats
+from loadgen.analyze.statistics import LEVEL, log_ratio_t
+from loadgen.analyze.statistics.types import MIN_PAIRS, Floats
 from loadgen.analyze.summary import Interval
 from loadgen.analyze.sweep.models import AxisValue, Curve, CurvePoint, PointResult, Where
 from loadgen.analyze.sweep.numbers import SWEEP_METRICS, absent
