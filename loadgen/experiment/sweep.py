@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from loadgen.analyze import SweepSummary
+from loadgen.control import Ask
 from loadgen.errors import ScenarioError, SpecloadError, StorageError, TargetUnusable
 from loadgen.experiment.before import refuse_beyond, refuse_unwritable
 from loadgen.experiment.driving import TransportName
@@ -19,11 +20,13 @@ from loadgen.experiment.launchers import with_launcher
 from loadgen.experiment.preflight import redactor_of
 from loadgen.experiment.progress import Progress
 from loadgen.experiment.single import RunOptions, RunResult, run_scenario
-from loadgen.experiment.sweep_cost import SweepCost, cost_of
+from loadgen.experiment.sweep_cost import OVERHEAD_S, SweepCost, cost_of
 from loadgen.experiment.sweep_metrics import SweepMetrics
 from loadgen.experiment.sweep_results import save_sweep, summarise
+from loadgen.experiment.sweep_search import next_folder, next_step, outcome_of, searched_arms
 from loadgen.experiment.sweep_state import (
     Attempt,
+    SearchVisit,
     SweepState,
     VisitState,
     close_attempts,
@@ -33,7 +36,7 @@ from loadgen.experiment.sweep_state import (
     write_state,
 )
 from loadgen.export import Metrics
-from loadgen.plan import SweepPlan, SweepPoint, build_plan, derive, plan_sweep, point_arm, point_k
+from loadgen.plan import SweepPlan, SweepPoint, at_rate, build_plan, derive, plan_sweep, point_arm, point_k, sweep_of
 from loadgen.record import new_run_id, open_run
 from loadgen.scenario import LoadedScenario, limits_of
 
@@ -194,31 +197,74 @@ class _Sweep:
         """ "finished" or "interrupted"."""
         left = [(v, p) for v, p in zip(self.state.visits, self.plan.visits, strict=True) if v.state != "done"]
         self.watch.say(f"{self.folder}: {len(left)} of {len(self.state.visits)} visits to make")
-        for i, (visit, point) in enumerate(left):
-            if self._too_late(visit, [p for _, p in left[i:]]):
+        for visit, point in left:
+            if self._too_late(visit, point):
                 continue
             self.watch.say(f"[{visit.number + 1}/{len(self.state.visits)}] {self._about(point)}")
-            await asyncio.sleep(self.loaded.scenario.sweep.settle_s if self.loaded.scenario.sweep else 0.0)
+            await asyncio.sleep(sweep_of(self.loaded).settle_s)
             if await self._visit(visit, point) == "interrupted":
                 return "interrupted"
+        return await self._search()
+
+    async def _search(self) -> str:
+        """The highest rate of every arm, one after the other, as far as the time allows."""
+        sweep = sweep_of(self.loaded)
+        for arm, k in searched_arms(self.loaded.scenario):
+            assert sweep.max_rate is not None
+            while isinstance(step := next_step(sweep.max_rate, self.state, arm, k), Ask):
+                if self._no_time(sweep.max_rate.duration_s + self.cost.start_s + OVERHEAD_S):
+                    self.watch.say(f"highest rate of {arm}: the time budget is spent")
+                    return "finished"
+                self.watch.say(f"highest rate of {arm}: {step.rate:g} requests/s ({step.reason})")
+                if await self._rate_visit(step.rate, arm, k) == "interrupted":
+                    return "interrupted"
         return "finished"
+
+    async def _rate_visit(self, rate_per_s: float, arm: str, k: int | None) -> str:
+        visit = SearchVisit(arm=arm, k=k, rate_per_s=rate_per_s, folder=next_folder(self.state, rate_per_s))
+        self.state.search.append(visit)
+        self._save()
+        begin = time.monotonic()
+        try:
+            derived = at_rate(self.loaded, rate_per_s, len(self.state.search), arm, k)
+            scenario = with_launcher(derived.scenario, self.loaded.scenario, {} if k is None else {"k": k})
+            result = await self._run(replace(derived, scenario=scenario), visit.folder)
+            visit.directory = str(result.path.relative_to(self.folder))
+            if result.state == "interrupted":
+                visit.why = "interrupted by the user"
+                return "interrupted"
+            visit.outcome, visit.why = outcome_of(result)
+        except StorageError:
+            raise
+        except SpecloadError as error:
+            visit.outcome, visit.why = "inconclusive", str(error)
+        finally:
+            visit.took_s = time.monotonic() - begin
+            self.watch.point_over()
+            self._save()
+        self.watch.say(f"    {visit.outcome}: {visit.why.splitlines()[0]}")
+        return "done"
 
     def _about(self, point: SweepPoint) -> str:
         what = "baseline point, " if point.baseline else ""
         return f"{what}{point.text} (pass {point.repeat + 1}; about {self.cost.seconds(point, self.state):,.0f} s)"
 
-    def _too_late(self, visit: VisitState, left: list[SweepPoint]) -> bool:
+    def _too_late(self, visit: VisitState, point: SweepPoint) -> bool:
         """Skip it where it is not likely to fit into the budget; a shorter one after it may."""
         budget_s = self.options.time_budget_s
         if budget_s is None:
             return False
-        takes_s, left_s = self.cost.seconds(left[0], self.state), budget_s - (time.monotonic() - self._begin)
-        if takes_s <= left_s:
+        takes_s, left_s = self.cost.seconds(point, self.state), budget_s - (time.monotonic() - self._begin)
+        if not self._no_time(takes_s):
             return False
         visit.skipped = f"time budget: about {takes_s:,.0f} s needed, {max(0.0, left_s):,.0f} s left"
-        self.watch.say(f"[{visit.number + 1}/{len(self.state.visits)}] {left[0].text}: skipped: {visit.skipped}")
+        self.watch.say(f"[{visit.number + 1}/{len(self.state.visits)}] {point.text}: skipped: {visit.skipped}")
         self._save()
         return True
+
+    def _no_time(self, takes_s: float) -> bool:
+        budget_s = self.options.time_budget_s
+        return budget_s is not None and takes_s > budget_s - (time.monotonic() - self._begin)
 
     async def _visit(self, visit: VisitState, point: SweepPoint) -> str:
         """Its state afterwards. Whatever ends it is noted before it is let go on."""
@@ -255,8 +301,16 @@ class _Sweep:
         """Why it does not count; None where it does."""
         derived = derive(self.loaded, point)
         scenario = with_launcher(derived.scenario, self.loaded.scenario, point.values)
+        result = await self._run(replace(derived, scenario=scenario), attempt.folder)
+        attempt.directory = str(result.path.relative_to(self.folder))
+        attempt.run_id = result.summary.run_id
+        if result.state == "interrupted":
+            raise _Interrupted
+        return _why_not(result) or self._other_k(result.path, point)
+
+    async def _run(self, loaded: LoadedScenario, folder: str) -> RunResult:
         options = RunOptions(
-            self.folder / attempt.folder,
+            self.folder / folder,
             self.options.overrides,
             workers=self.options.workers,
             transport=self.options.transport,
@@ -264,12 +318,7 @@ class _Sweep:
             arm_urls=self.options.arm_urls,
         )
         with _ended_by_signals():
-            result = await run_scenario(replace(derived, scenario=scenario), options, self.watch.point())
-        attempt.directory = str(result.path.relative_to(self.folder))
-        attempt.run_id = result.summary.run_id
-        if result.state == "interrupted":
-            raise _Interrupted
-        return _why_not(result) or self._other_k(result.path, point)
+            return await run_scenario(loaded, options, self.watch.point())
 
     def _other_k(self, run: Path, point: SweepPoint) -> str | None:
         """The server must draft as long as the point says, where it tells."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 from pydantic import ValidationError
 
-from loadgen.analyze import MaxRateResult, PointRun, Summary, SweepSummary, analyze_sweep
+from loadgen.analyze import PointRun, Summary, SweepSummary, analyze_sweep
 from loadgen.errors import StorageError
 from loadgen.experiment.judging import judge_run, save_json
+from loadgen.experiment.sweep_search import max_rates
 from loadgen.experiment.sweep_state import STATE, SweepState, VisitState, read_state
 from loadgen.plan import SweepPlan, SweepPoint
 from loadgen.record import RunData, open_run
@@ -42,9 +42,14 @@ def summarise(folder: Path, state: SweepState) -> SweepSummary:
         name=state.name,
         objective=state.objective,
         seconds=state.elapsed_s,
-        max_rate=_searched(state),
-        no_search="the scenario has no sweep.max_rate",
+        max_rate=list(max_rates(state)),
+        no_search=_no_search(state),
     )
+
+
+def _no_search(state: SweepState) -> str:
+    asked = (state.scenario.get("sweep") or {}).get("max_rate") is not None
+    return "the search has not begun" if asked else "the scenario has no sweep.max_rate"
 
 
 def _plan(state: SweepState) -> SweepPlan:
@@ -98,11 +103,3 @@ def _read(path: Path, with_run: bool) -> tuple[Summary, RunData | None]:
     except (OSError, ValidationError):
         run = run or open_run(path)
         return judge_run(run).summary, run
-
-
-def _searched(state: SweepState) -> list[MaxRateResult]:
-    return list(_results(state))
-
-
-def _results(state: SweepState) -> Iterator[MaxRateResult]:
-    yield from ()

@@ -73,11 +73,13 @@ class SearchVisit(_Model):
     """One run of the search for the highest rate."""
 
     arm: str
+    k: int | None = None
     rate_per_s: float
-    outcome: Literal["pass", "fail", "inconclusive"] | None = None  # None: not over
+    outcome: Literal["pass", "fail", "inconclusive"] | None = None  # None: not over, or the sweep was killed in it
     why: str = ""
     folder: str
     directory: str | None = None
+    took_s: float | None = None
 
 
 class SweepState(_Model):

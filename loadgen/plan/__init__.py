@@ -8,7 +8,7 @@ from loadgen.plan.estimate import Estimate, Peak, estimate
 from loadgen.plan.render import Rendered, render
 from loadgen.plan.schedule import Plan, build_plan
 from loadgen.plan.shard import shard
-from loadgen.plan.sweep import SweepPlan, SweepPoint, plan_sweep
+from loadgen.plan.sweep import SweepPlan, SweepPoint, plan_sweep, sweep_of
 from loadgen.plan.types import (
     NEVER,
     Case,
@@ -58,4 +58,5 @@ __all__ = [
     "probe_texts",
     "render",
     "shard",
+    "sweep_of",
 ]

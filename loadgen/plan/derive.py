@@ -27,29 +27,32 @@ def derive(loaded: LoadedScenario, point: SweepPoint) -> LoadedScenario:
     _set_load(keys["load"][0], point.values, sweep.rounds)
     kept = _set_tasks(keys, point.values)
     _set_arms(keys, scenario, point.values)
-    try:
-        derived = Scenario.model_validate(keys)
-    except ValidationError as error:
-        problems = [_sentence(details) for details in error.errors(include_url=False)]
-        raise ScenarioError([f"at {point.text}: {problem}" for problem in problems]) from None
+    derived = _checked(keys, point.text)
     prompts = {new: loaded.prompts[old] for new, old in enumerate(kept) if old in loaded.prompts}
     return replace(loaded, scenario=derived, prompts=prompts)
 
 
-def at_rate(loaded: LoadedScenario, rate_per_s: float, duration_s: float, visit: int, arm: str) -> LoadedScenario:
-    """An ordinary run of one arm at one arrival rate, judged by the SLOs of sweep.max_rate."""
+def at_rate(loaded: LoadedScenario, rate_per_s: float, visit: int, arm: str, k: int | None) -> LoadedScenario:
+    """An ordinary run of one arm at one arrival rate, judged by the SLOs of sweep.max_rate; everything else is as the
+    scenario says. `k`: of an arm that is started for it."""
     sweep, scenario = sweep_of(loaded), loaded.scenario
     assert sweep.max_rate is not None
     keys = scenario.model_dump()
-    stage = {"kind": "arrival_rate", "rate_per_s": rate_per_s, "duration_s": duration_s}
+    stage = {"kind": "arrival_rate", "rate_per_s": rate_per_s, "duration_s": sweep.max_rate.duration_s}
     keys |= {"sweep": None, "thresholds": list(sweep.max_rate.slo), "seed": seed_of(scenario.seed, visit)}
     keys |= {"load": [stage], "arms": {arm: keys["arms"][arm]}, "repeats": 1}
     keys["comparison"] |= {"baseline": None, "swap": False, "aa_run": None, "unpaired": [], "blocks": None}
+    if k is not None:
+        keys["arms"][arm]["speculation"] = "on" if k else "off"
+    return replace(loaded, scenario=_checked(keys, f"{rate_per_s:g} requests/s"))
+
+
+def _checked(keys: dict[str, Any], where: str) -> Scenario:
     try:
-        return replace(loaded, scenario=Scenario.model_validate(keys))
+        return Scenario.model_validate(keys)
     except ValidationError as error:
         problems = [_sentence(details) for details in error.errors(include_url=False)]
-        raise ScenarioError([f"at {rate_per_s:g} requests/s: {problem}" for problem in problems]) from None
+        raise ScenarioError([f"at {where}: {problem}" for problem in problems]) from None
 
 
 def seed_of(seed: int, repeat: int) -> int:

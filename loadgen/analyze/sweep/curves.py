@@ -14,7 +14,10 @@ from loadgen.analyze.summary import Interval
 from loadgen.analyze.sweep.models import AxisValue, Curve, CurvePoint, PointResult, Where
 from loadgen.analyze.sweep.numbers import SWEEP_METRICS, absent
 
-SPEEDUP = "speedup"
+SPEEDUP, KV_USAGE = "speedup", "kv_usage"
+
+#: Whether lower is better, of what is in no summary.
+_BESIDE = {SPEEDUP: False}
 
 
 def curves_of(axes: Mapping[str, Sequence[AxisValue]], points: Sequence[PointResult]) -> list[Curve]:
@@ -26,7 +29,7 @@ def curves_of(axes: Mapping[str, Sequence[AxisValue]], points: Sequence[PointRes
         for where in settings(axes, axis):
             here = [p for p in points if all(p.values[name] == value for name, value in where.items())]
             arms = list(dict.fromkeys(arm for p in here for of_arm in p.numbers.values() for arm in of_arm))
-            for metric in (*SWEEP_METRICS, SPEEDUP):
+            for metric in (*SWEEP_METRICS, KV_USAGE, SPEEDUP):
                 for arm in arms:
                     curve = _curve(axis, levels, where, metric, arm, here)
                     if any(at.value.value is not None for at in curve.points):
@@ -51,7 +54,7 @@ def _curve(
         metric=metric,
         arm=arm,
         unit="1" if spec is None else spec.unit,
-        lower_is_better=False if spec is None else spec.lower_is_better,
+        lower_is_better=_BESIDE.get(metric) if spec is None else spec.lower_is_better,
         points=[_at(level, metric, arm, [p for p in here if p.values[axis] == level]) for level in ordered],
     )
 

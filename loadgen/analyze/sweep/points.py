@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from loadgen.analyze.summary import G, Interval, Summary
+from loadgen.analyze.sweep.from_runs import kv_usage
 from loadgen.analyze.sweep.models import PointResult, PointState, TaskNumbers
 from loadgen.analyze.sweep.numbers import SWEEP_METRICS, absent, numbers_of, whole_rows
 from loadgen.plan import SweepPoint
@@ -65,13 +67,16 @@ def _alone(made: PointRun) -> PointResult:
         "per_position": {name: arm.overall.speculation.per_position for name, arm in summary.arms.items()},
         "by_task": _by_task(summary, made.arm),
     }
+    if made.run is not None and "input_len" in point.values:
+        usage = {name: kv_usage(made.run, name) for name in summary.arms}
+        update["numbers"] = {**numbers_of(summary), "kv_usage": usage}
     rows = whole_rows(summary)
     for row in rows:
         if row.candidate == made.arm:
             update |= {"speedup": row.speedup.value, "e_decode": row.e_decode, "c": row.c}
     if rows:
-        numbers = {**numbers_of(summary), "speedup": {row.candidate: row.speedup.value for row in rows}}
-        update["numbers"] = numbers
+        speedups = {row.candidate: row.speedup.value for row in rows}
+        update["numbers"] = {**cast("dict[str, dict[str, Interval]]", update["numbers"]), "speedup": speedups}
     return result.model_copy(update=update)
 
 
