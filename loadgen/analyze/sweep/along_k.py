@@ -86,9 +86,8 @@ def best_of(along: AlongK) -> BestKResult:
     within = all(s is not None and s.value is not None and s.method != BY_PASS for s in others)
     metric = "speedup" if within else NET
     table = along.table(metric)
-    if within:
-        if along.base in along.ks:
-            table[along.ks.index(along.base)] = 1.0
+    if within and along.base in along.ks:
+        table[along.ks.index(along.base)] = 1.0
     found = best_k(along.numbers, table)
     value = Interval(
         value=found.value, n=found.n, source="client", unit="visits", method=found.method,
