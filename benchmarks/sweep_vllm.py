@@ -22,6 +22,10 @@ from typing import Any
 
 import yaml
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from loadgen.record import REQUESTS
+
 KS = [0, 1, 2, 4]
 
 
@@ -81,7 +85,7 @@ def killed_in_the_middle(file: Path, out: Path) -> tuple[Path, dict[str, Any]]:
             time.sleep(0.2)
             for folder in out.glob("*-sweep-*"):
                 second = list((folder / "points").glob("001-*/*/requests*.arrow"))
-                if second and any(s.stat().st_size > 10_000 for s in second):
+                if any(s.stat().st_size > REQUESTS.serialize().size for s in second):
                     os.kill(process.pid, signal.SIGKILL)
                     process.wait()
                     return folder, state(folder)
