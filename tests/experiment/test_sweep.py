@@ -50,14 +50,14 @@ async def session(folder: Path, *args: str | Path, until: Callable[[], bool] | N
     )  # fmt: skip
     whole = asyncio.ensure_future(process.communicate())
     try:
-        deadline = time.monotonic() + 100
+        deadline = time.monotonic() + 300
         while until is not None and not whole.done():
             assert time.monotonic() < deadline
             if until():
                 os.killpg(process.pid, sent)
                 break
             await asyncio.sleep(0.02)
-        out, err = await asyncio.wait_for(whole, 200)
+        out, err = await asyncio.wait_for(whole, 300)
     finally:
         if process.returncode is None:
             process.terminate()
