@@ -27,6 +27,8 @@ SHOWN: Mapping[str, str] = {
 _SHARES = ("acceptance_rate", "kv_usage")
 #: Curves of one axis that are printed; a grid has many.
 CURVES = 24
+#: Sentences that are printed: a grid has one of a kind for every setting of the other axes.
+FINDINGS = 20
 _COLORS = {"good": "green", "info": "", "warning": "yellow", "bad": "red"}
 _STATES = {"failed": "red", "skipped": "yellow", "interrupted": "yellow"}
 
@@ -35,8 +37,11 @@ def render_sweep_terminal(summary: SweepSummary, console: Console) -> None:
     """Print `summary` to `console`. Everything printed stands in sweep_summary.json."""
     console.rule(f"[bold]specload sweep[/bold] {summary.sweep_id}")
     _head(summary, console)
-    for finding in summary.findings:
+    for finding in summary.findings[:FINDINGS]:
         console.print(Text(f"• {printable(finding.text)}", style=_COLORS[finding.severity]), soft_wrap=True)
+    if len(summary.findings) > FINDINGS:
+        more = len(summary.findings) - FINDINGS
+        console.print(Text(f"{more} more findings in sweep_summary.json", style="dim"))
     for axis in summary.axes:
         if table := _curves(axis, [c for c in summary.curves if c.axis == axis]):
             console.print(table)
