@@ -34,7 +34,7 @@ from loadgen.experiment import (
     last_pass,
     sweep_report,
 )
-from loadgen.export import write_openmetrics
+from loadgen.export import write_openmetrics, write_sweep_openmetrics
 from loadgen.record import list_runs, open_run, record_schema, write_export
 from loadgen.report import (
     render_html,
@@ -161,6 +161,10 @@ def export(
 
 def _exported(path: Path, to: ExportTo, target: Path) -> tuple[int, str]:
     """How many of what were written."""
+    if is_sweep(path):
+        if to != "openmetrics":
+            raise ScenarioError([f"--to {to}: a sweep has openmetrics; the requests are in the runs of its points"])
+        return write_sweep_openmetrics(sweep_report(path), target), "samples"
     recorded = open_run(path)
     if to != "openmetrics":
         return write_export(recorded, to, target), "rows"

@@ -17,7 +17,7 @@ from loadgen.export.rules import (
 )
 from loadgen.export.server import Exporter
 from loadgen.export.store import Metrics
-from loadgen.export.sweep import tell_sweep
+from loadgen.export.sweep import tell_sweep, write_sweep_openmetrics
 from loadgen.export.table import metrics_table
 from loadgen.export.textfile import write_textfile
 
@@ -43,5 +43,6 @@ __all__ = [
     "task_types",
     "tell_sweep",
     "write_openmetrics",
+    "write_sweep_openmetrics",
     "write_textfile",
 ]

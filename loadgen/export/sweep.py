@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from prometheus_client.openmetrics.exposition import generate_latest
+
 from loadgen.analyze import Curve, SweepSummary
+from loadgen.errors import StorageError
 from loadgen.export.store import Metrics
 
 #: Numbers of a point that have a family of their own.
@@ -56,3 +61,18 @@ def text_of(where: dict[str, int | float | str]) -> str:
 
 def _level(value: float | str) -> str:
     return value if isinstance(value, str) else f"{value:g}"
+
+
+def write_sweep_openmetrics(summary: SweepSummary, path: Path) -> int:
+    """The gauges as OpenMetrics, without timestamps: what the sweep found has no place in time. How many samples.
+    Raises StorageError."""
+    metrics = Metrics()
+    tell_sweep(metrics, summary)
+    for state, n in summary.totals.items():
+        metrics.set("sweep_visits", n, sweep_id=summary.sweep_id, state=state)
+    text = generate_latest(metrics.registry).decode()
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise StorageError(f"{path}: cannot be written: {error.strerror}") from None
+    return sum(not line.startswith("#") for line in text.splitlines())

@@ -17,12 +17,15 @@ from typing import Any
 
 import pytest
 
+from loadgen.control import Ask
 from loadgen.errors import ScenarioError
 from loadgen.experiment import planned_sweep, run_sweep, sweep_report
 from loadgen.experiment.sweep import SweepOptions
-from loadgen.experiment.sweep_state import close_attempts, read_state
+from loadgen.experiment.sweep_search import max_rates, next_step
+from loadgen.experiment.sweep_state import Attempt, SearchVisit, SweepState, close_attempts, read_state
+from loadgen.plan import plan_sweep
 from loadgen.record import REQUESTS
-from loadgen.scenario import load_scenario
+from loadgen.scenario import MaxRate, load_scenario
 
 ROOT = Path(__file__).resolve().parents[2]
 MakeScenario = Callable[..., Path]
@@ -65,11 +68,12 @@ async def session(folder: Path, *args: str | Path, until: Callable[[], bool] | N
     return Session(process.returncode, out.decode(), err.decode())
 
 
-def measuring(folder: Path, number: str) -> Callable[[], bool]:
-    """The visit's run has written requests."""
+def measuring(folder: Path, number: str, runs_before: int = 0) -> Callable[[], bool]:
+    """The visit's newest run has written requests."""
 
     def seen() -> bool:
-        files = folder.glob(f"runs/*-sweep-*/points/{number}-*/*/requests*.arrow")
+        runs = sorted(f.parent for f in folder.glob(f"runs/*-sweep-*/points/{number}-*/*/manifest.json"))
+        files = runs[-1].glob("requests*.arrow") if len(runs) > runs_before else ()
         return any(file.stat().st_size > REQUESTS.serialize().size for file in files)
 
     return seen
@@ -104,23 +108,23 @@ async def test_a_k_sweep_is_interrupted_killed_and_resumed(scenario: MakeScenari
             "launch": {"kind": "rehearsal", "options": {"model": "8b", "speed": 0.5}},
         },
     )
-    first = await session(tmp_path, file, until=measuring(tmp_path, "000"), sent=signal.SIGINT)
+    order = {p.values["k"]: f"{number:03d}" for number, p in enumerate(plan_sweep(load_scenario(file)).visits)}
+    first = await session(tmp_path, file, until=measuring(tmp_path, order[2]), sent=signal.SIGINT)
     assert first.code == 130, first.err
     assert "--resume" in first.err
     (folder,) = (tmp_path / "runs").glob("*-sweep-*")
-    assert [a["state"] for a in visits(folder)[0]["attempts"]] == ["interrupted"]
+    assert [a["state"] for a in visits(folder)[int(order[2])]["attempts"]] == ["interrupted"]
 
-    order = {v["values"]["k"]: v["number"] for v in visits(folder)}
     second = await session(
-        tmp_path, file, "--resume", folder, until=measuring(tmp_path, f"{order[2]:03d}"), sent=signal.SIGKILL
+        tmp_path, file, "--resume", folder, until=measuring(tmp_path, order[2], 1), sent=signal.SIGKILL
     )
     assert second.code == -signal.SIGKILL, second.err
     before = visits(folder)
     assert valid_or_starved(before[0])
-    assert before[order[2]]["attempts"][-1]["state"] == "running"
+    assert [a["state"] for a in before[int(order[2])]["attempts"]] == ["interrupted", "running"]
     finished = {a["directory"]: contents(folder / a["directory"])
                 for v in before for a in v["attempts"] if a["directory"] and a["state"] == "done"}  # fmt: skip
-    (cut,) = (folder / before[order[2]]["attempts"][-1]["folder"]).glob("*/manifest.json")
+    cuts = sorted(f.parent for f in (folder / before[int(order[2])]["attempts"][-1]["folder"]).glob("*/manifest.json"))
 
     third = await session(tmp_path, file, "--resume", folder, "--textfile", tmp_path / "sweep.prom")
     assert third.code == 98, third.err
@@ -129,11 +133,13 @@ async def test_a_k_sweep_is_interrupted_killed_and_resumed(scenario: MakeScenari
         if was["attempts"] and was["attempts"][-1]["state"] == "done":
             assert now["attempts"] == was["attempts"], "what is done is not made again"
     assert {where: contents(folder / where) for where in finished} == finished
-    marked = after[order[2]]["attempts"][0]
-    assert (marked["state"], folder / marked["directory"]) == ("interrupted", cut.parent)
-    assert "killed while it ran" in marked["reason"]
-    assert valid_or_starved(after[order[2]])
-    _refused(folder, after[order[17]])
+    marked = after[int(order[2])]["attempts"]
+    assert [a["state"] for a in marked[:2]] == ["interrupted"] * 2
+    assert [folder / a["directory"] for a in marked[:2]] == cuts
+    assert "by the user" in marked[0]["reason"]
+    assert "killed while it ran" in marked[1]["reason"]
+    assert valid_or_starved(after[int(order[2])])
+    _refused(folder, after[int(order[17])])
     _reported(folder, third, tmp_path / "sweep.prom")
     with socket.socket() as s:
         assert s.connect_ex(("127.0.0.1", port)) != 0, "no server is left"
@@ -159,6 +165,36 @@ def _reported(folder: Path, ended: Session, textfile: Path) -> None:
     assert again.finished
     text = textfile.read_text()
     assert f'specload_sweep_visits{{state="failed",sweep_id="{folder.name}"}} {again.totals["failed"]}.0' in text
+
+
+def searched(limit: float, visits: int) -> SweepState:
+    """A search in which every rate below `limit` passes, after so many visits."""
+    keys = {"low": 1.0, "high": 64.0, "slo": ["ttft_s: p(95)<0.5"], "repeats": 3}
+    state = SweepState.model_construct(scenario={"sweep": {"max_rate": keys}}, search=[])
+    for _ in range(visits):
+        step = next_step(MaxRate.model_validate(keys), state, "base", None)
+        if not isinstance(step, Ask):
+            break
+        outcome: Any = "pass" if step.rate < limit else "fail"
+        state.search.append(
+            SearchVisit(arm="base", rate_per_s=step.rate, outcome=outcome, why="p95", folder="search/0")
+        )
+    return state
+
+
+def test_the_search_goes_on_from_what_is_noted_and_ends_within_its_resolution() -> None:
+    (found,) = max_rates(searched(23.0, 60))
+    assert (found.state, found.reason) == ("resolved", None)
+    assert found.rate_per_s.value == pytest.approx(23.0, rel=0.05)
+    assert found.rate_per_s.low is not None
+    assert found.rate_per_s.high is not None
+    assert found.rate_per_s.low < 23.0 <= found.rate_per_s.high
+    (half,) = max_rates(searched(23.0, 3))
+    assert (half.state, half.rate_per_s.value) == ("unresolved", None)
+    assert "not over" in half.sentence
+    (never,) = max_rates(searched(0.5, 60))
+    assert never.state == "unresolved"
+    assert "not met at the lowest rate" in (never.reason or "")
 
 
 class Quiet:
@@ -221,9 +257,7 @@ async def test_a_finished_run_that_was_not_noted_is_taken_over(scenario: MakeSce
     assert visit.attempts[-1].run_id == "20260101T000000Z-old-000000"
 
 
-def _running(folder: str) -> Any:
-    from loadgen.experiment.sweep_state import Attempt
-
+def _running(folder: str) -> Attempt:
     return Attempt(state="running", folder=folder, started="2026-01-01T00:00:00Z", at_s=0.0)
 
 
