@@ -74,7 +74,8 @@ def report(
         typer.Option("--format", help="text; json: the summary; html: one page; junit, markdown: the verdict"),
     ] = "text",
     file: Annotated[
-        Path | None, typer.Option("--file", help="of --format html; default: RUN/report.html, of a sweep sweep.html; - is stdout")
+        Path | None,
+        typer.Option("--file", help="of --format html; default: RUN/report.html, of a sweep sweep.html; - is stdout"),
     ] = None,
     details: Annotated[bool, typer.Option("--details", help="every table, also of a comparison")] = False,
     json: Json = False,

@@ -64,6 +64,11 @@ _CONTEXT = (
 )
 #: Sentences under a figure; the others are findings
 _SENTENCES = 3
+_DRIFTS: Mapping[str, str] = {
+    "net_tokens_per_s": "Net throughput, output tokens/s",
+    "tpot_s_p50": "Time per output token (TPOT) P50",
+    "ttft_s_p50": "Time to first token (TTFT) P50",
+}
 #: Colours of the search's outcomes
 _OUTCOMES = {"pass": 0, "fail": 1, "inconclusive": 4}
 #: Axes that a map may have beside the task types, in the order in which one is taken
@@ -104,9 +109,9 @@ def _curves(summary: SweepSummary, curves: Sequence[Curve], kinds: Sequence[_Kin
 
 def _along(summary: SweepSummary, axis: str) -> Figure | Absent:
     panels, missing = _curves(summary, [c for c in summary.curves if c.axis == axis], CURVES)
-    marks = [k.sentence for k in summary.knee if k.axis == axis] + [
-        s.sentence for s in summary.stops_paying if s.axis == axis
-    ]
+    about = {p.arm for p in summary.points}
+    marks = [s.sentence for s in summary.stops_paying if s.axis == axis]
+    marks += [k.sentence for k in summary.knee if k.axis == axis and k.arm in about]
     caption = " ".join([*(f"{text}." for text in marks[:_SENTENCES]), BARS])
     found = figure(f"along-{axis}", f"Along {AXES[axis]}", caption, panels, missing)
     return _or_absent(found, summary.reasons.get("curves", "no visit has a number"))
@@ -212,7 +217,10 @@ def _best_k(summary: SweepSummary) -> Figure | Absent:
         [(name, i, points, False) for i, (name, points) in enumerate(lines.items())], "number", kind="points",
         at=places(along, levels) if along else None,
     )  # fmt: skip
-    caption = "0: speculation off. Bars reach over the draft lengths that are not shown to be worse."
+    caption = (
+        "0: speculation off. Bars reach over the draft lengths that are not shown to be worse; hollow: there is no "
+        "other, or there were too few visits to tell, which the table says."
+    )
     return figure("best-k", title, caption, [made])
 
 
@@ -245,7 +253,8 @@ def _advice(summary: SweepSummary) -> Figure | Absent:
     made = [p for advice in summary.advice for p in _advice_panels(advice)]
     caption = (
         "Predicted by playing the accepted sequences of the largest k again at every smaller one; measured at those of "
-        f"the sweep. {BARS}"
+        "the sweep. Bars of a prediction: its bounds, and its interval over the cases; of a measurement: 95 % "
+        "intervals over the visits."
     )
     reasons = [advice.reason for advice in summary.advice if advice.reason]
     why = summary.reasons.get("advice") or next(iter(reasons), "nothing could be played again")
@@ -312,7 +321,7 @@ def _drift(summary: SweepSummary) -> Figure | Absent:
             for i, drift in enumerate(drifts)
         ]
         made.append(
-            panel(metric.replace("_", " "), "begin of the visit", [_time(t) for t in times], lines, unit, at=times)
+            panel(_DRIFTS.get(metric, metric), "begin of the visit", [_time(t) for t in times], lines, unit, at=times)
         )
     caption = "The same point again and again: what changes here was not changed by the sweep."
     return _or_absent(figure("drift", "The baseline point over the time of the sweep", caption, made),

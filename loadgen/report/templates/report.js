@@ -49,7 +49,7 @@
     const all = series.points.map((p, i) => [p, i]);
     const there = all.filter(([p]) => p && known(height(p)));
     const at = joined && there.length ? all : there;
-    const step = Math.min(joined ? 0.05 : 0.14, 0.7 / count) * spacing(panel);
+    const step = Math.min(joined ? 0.03 : 0.14, 0.7 / count) * spacing(panel);
     const colour = colours[series.colour % colours.length];
     const marker = MARKERS[series.colour % MARKERS.length];
     const on = (f, none) => at.map(([p, i]) => (p && known(height(p)) ? f(p, i) : none));
@@ -67,15 +67,16 @@
     };
   }
 
-  /** One trace: a row a series. The ground is the reference; away from it as far as the farthest field. */
+  /** One trace: a row a series. The ground is the reference; full colour is as far from it as the farthest field, and at
+      least a quarter, so that noise around it stays pale. */
   function heat(panel, colours, ground) {
     const middle = panel.reference === null ? 0 : panel.reference;
     const rows = panel.series.map((s) => s.points.map((p) => (p ? p.y : null)));
-    const reach = Math.max(1e-6, ...rows.flat().filter(known).map((y) => Math.abs(y - middle)));
+    const reach = Math.max(0.25, ...rows.flat().filter(known).map((y) => Math.abs(y - middle)));
     return {
       type: "heatmap", z: rows, x: panel.categories.map((_, i) => i), y: panel.series.map((_, i) => i), xgap: 2, ygap: 2,
       zmin: middle - reach, zmax: middle + reach, colorscale: [[0, colours[1]], [0.5, ground], [1, colours[0]]], showscale: false,
-      text: panel.series.map((s) => s.points.map((p) => (p ? text(p.cell[0]) : "–"))), texttemplate: "%{text}",
+      text: panel.series.map((s) => s.points.map((p) => (p ? text(p.cell[0].split(" [")[0]) : "–"))), texttemplate: "%{text}", textfont: { size: 12 },
       hovertext: panel.series.map((s) => s.points.map((p, i) => (p ? label(panel, s, p, i) : text(`${s.name}, ${panel.categories[i]}`)))), hoverinfo: "text",
     };
   }
