@@ -79,9 +79,9 @@ def test_queue_of_known_truth_within_five_percent() -> None:
 
 
 def test_engine_within_five_percent_of_its_truth() -> None:
-    """The rehearsal engine, open loop: P95 of TTFT. Truth: the same verdict on visits ten times as long."""
+    """The rehearsal engine, open loop: P95 of TTFT. Truth: the same verdict on visits four times as long."""
     models = load_models()
-    sampling = SamplingParams(temperature=0.7, max_tokens=8, ignore_eos=True)
+    sampling = SamplingParams(temperature=0.7, max_tokens=4, ignore_eos=True)
     cases = corpus_cases(models, dict.fromkeys(TASK_TYPES, 25), sampling, 1)
     config = EngineConfig(speculation=SpeculationConfig(num_speculative_tokens=3), max_num_seqs=8, jitter=0.1)
 
@@ -90,10 +90,11 @@ def test_engine_within_five_percent_of_its_truth() -> None:
         due = np.cumsum(np.random.default_rng(seed).exponential(1 / rate, requests))
         plan = SimulationPlan({"a": config}, (Stage(tuple(chosen), arrivals_s=tuple(due.tolist())),))
         run = simulate(plan, seed, models)
-        return float(np.quantile([(r.first_token_s or 0) - r.arrival_s for r in run.records], 0.95))
+        settled = run.records[requests // 10 :]
+        return float(np.quantile([(r.first_token_s or 0) - r.arrival_s for r in settled], 0.95))
 
     slo_s = 0.1
-    found, _ = searched(RateSearch(10.0, 640.0), lambda rate, n: "pass" if p95_ttft(rate, 400, n) <= slo_s else "fail")
+    found, _ = searched(RateSearch(10.0, 640.0), lambda rate, n: "pass" if p95_ttft(rate, 1000, n) <= slo_s else "fail")
     assert isinstance(found, Resolved)
     assert p95_ttft(found.rate * 0.95, 4000, 1001) <= slo_s
     assert p95_ttft(found.rate * 1.05, 4000, 1002) > slo_s
