@@ -213,7 +213,7 @@ def _best(rows: Sequence[Predicted]) -> int | None:
 
 def _speedup(e: Floats, c: Floats, share: float | None) -> Floats:
     part = 1.0 if share is None else share
-    return cast("Floats", 1 / (1 - part + part * c / e))
+    return 1 / (1 - part + part * c / e)
 
 
 def _cost_of(cost: Costs, k: int) -> Cost | None:

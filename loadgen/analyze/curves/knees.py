@@ -105,8 +105,8 @@ def _found(seen: Observed, top: float, place: float, low: float, high: float, po
         return Knee(None, above, below, None, power, seen.n, METHOD, joined(why, seen.note))
     level = math.exp(place)
     low, high = min(math.exp(low), level), max(math.exp(high), level)
-    why = joined(_disagrees(seen, low, high, power), seen.note)
-    return Knee(level, low, high, (top, float(seen.levels[-1])), power, seen.n, METHOD, why)
+    doubts = joined(_disagrees(seen, low, high, power), seen.note)
+    return Knee(level, low, high, (top, float(seen.levels[-1])), power, seen.n, METHOD, doubts)
 
 
 def _outside(seen: Observed, place: float) -> str:

@@ -13,7 +13,7 @@ from loadgen.analyze.statistics import RESAMPLES
 from loadgen.analyze.statistics.distributions import normal_quantile, t_quantile
 from loadgen.analyze.statistics.types import LEVEL
 
-#: Nothing measured is larger; sums of squares of such numbers stay finite.
+#: Nothing measured is larger, nothing positive smaller than its inverse; sums of squares of such numbers are finite.
 _LARGEST = 1e100
 #: A spread below this share of the numbers is their rounding, not noise.
 _ROUNDING = 1e-12
@@ -72,7 +72,7 @@ class Observed:
         shown = self.variance / float(counts.mean()) if self.dof else 0.0
         if not shown > 0:
             noise = random.standard_normal((RESAMPLES, len(counts))) * math.sqrt(variance)
-            return cast("Floats", self.means + noise)
+            return self.means + noise
         pool = np.sort(self._residuals) * math.sqrt(self.n / self.dof)
         drawn = random.choice(pool, (RESAMPLES, len(counts), int(counts.max())))
         used = np.arange(drawn.shape[2]) < counts[:, None]
@@ -94,7 +94,7 @@ def observe(levels: Floats, values: Floats, *, positive: bool = False) -> Observ
         raise ValueError(f"(L,) levels and (L, R) values expected, not {x.shape} and {y.shape}")
     order = np.argsort(x, kind="stable")
     x, y = x[order], y[order]
-    usable = (np.abs(y) <= _LARGEST) & ((y > 0) | (not positive))
+    usable = (np.abs(y) <= _LARGEST) & ((y >= 1 / _LARGEST) | (not positive))
     y[~usable] = np.nan
     kept = usable.any(axis=1) & np.isfinite(x)
     if len(np.unique(x[kept])) < kept.sum():
