@@ -23,11 +23,13 @@ _ROUNDING = 1e-12
 class Observed:
     """`levels` (L,) ascending and different; `values` (L, R), NaN where absent, at least one per level.
 
-    `note`: what was absent, None where nothing was."""
+    `note`: what was absent, None where nothing was. `lost`: degrees of freedom that went into what was taken out of the
+    values."""
 
     levels: Floats
     values: Floats
     note: str | None
+    lost: int = 0
 
     @property
     def counts(self) -> Floats:
@@ -47,7 +49,7 @@ class Observed:
     @property
     def dof(self) -> int:
         """Degrees of freedom of the spread within levels: 0 without repeats."""
-        return self.n - len(self.levels)
+        return self.n - len(self.levels) - self.lost
 
     @property
     def variance(self) -> float:
@@ -59,6 +61,15 @@ class Observed:
         residuals = (self.values - self.means[:, None])[np.isfinite(self.values)]
         scale = float(np.abs(self.values[np.isfinite(self.values)]).max())
         return cast("Floats", np.where(np.abs(residuals) <= _ROUNDING * scale, 0.0, residuals))
+
+    def without_passes(self) -> Observed:
+        """The level of each pass (column) taken out: for a shape that does not depend on it, so that drift from pass to
+        pass is no noise. The same where an observation is absent, as passes then hold different levels."""
+        passes = self.values.shape[1]
+        if passes < 2 or len(self.levels) < 2 or not np.isfinite(self.values).all():
+            return self
+        values = self.values - self.values.mean(axis=0) + self.values.mean()
+        return Observed(self.levels, values, self.note, passes - 1)
 
     def resampled(self, seed: int, variance: float = 0.0) -> Floats:
         """(RESAMPLES, L) means with noise like theirs.

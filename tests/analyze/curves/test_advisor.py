@@ -167,6 +167,7 @@ def test_drafted_tokens_stand_beside_the_prediction() -> None:
 
 
 def test_what_is_not_known_is_said() -> None:
+    """D26, D27: a prediction from filler or generated prompts carries that condition with it."""
     lists = lists_of([1, 2, 0, 2], 2, 5)
     found = advise(lists, [2, 6], {2: Cost(1.2, None, None)}, note="generated prompts: not representative")
     assert row(found, 2).e == 9 / 4
@@ -178,6 +179,8 @@ def test_what_is_not_known_is_said() -> None:
         "generated prompts: not representative",
     ):
         assert words in (found.reason or "")
+    half = advise(lists_of([1, 2, 0, 2], 2, 30), [1, 2], {2: Cost(1.2, 1.2, 1.2)})
+    assert half.candidates == (2,), "a k of unknown cost is compared with nothing"
     bare = advise(lists, [2], {})
     assert (bare.best, row(bare, 2).speedup, row(bare, 2).cost) == (None, None, None)
     assert "no cost is known for k = 2" in (bare.reason or "")
