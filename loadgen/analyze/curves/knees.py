@@ -77,7 +77,7 @@ def knee(levels: Floats, throughput: Floats, latency: Floats | None = None, *, s
         return _unsure(seen, curves, place, power)
     variance = max(scatter, shown)
     places = curves.fit(seen.resampled(seed, variance), variance).places
-    low, high = between(places)
+    low, high = curves.widened(*between(places))
     return _found(seen, curves.top(best), place, low, high, power)
 
 
@@ -165,6 +165,12 @@ class _Curves:
         self.x = x
         at, bend, first = np.meshgrid(np.linspace(x[0], x[-1], _PLACES), _BENDS, _FIRST_SLOPES, indexing="ij")
         self.at, self.bend, self.first = at.ravel(), bend.ravel(), first.ravel()
+
+    def widened(self, low: float, high: float) -> tuple[float, float]:
+        """Limits with half a step of the tried places on either side, within the levels; infinite ones stay."""
+        half = float(self.x[-1] - self.x[0]) / (_PLACES - 1) / 2
+        low = max(low - half, float(self.x[0])) if math.isfinite(low) else low
+        return low, min(high + half, float(self.x[-1])) if math.isfinite(high) else high
 
     @cached_property
     def _beyond(self) -> Floats:
