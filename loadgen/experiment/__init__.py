@@ -6,7 +6,7 @@ from loadgen.experiment.comparing import Compared, compare_two, last_pass
 from loadgen.experiment.demo import demo_rehearsal, demo_vllm
 from loadgen.experiment.doctor import doctor
 from loadgen.experiment.doctor_table import render_doctor
-from loadgen.experiment.driving import worker_count
+from loadgen.experiment.driving import DEFAULT_TRANSPORT, worker_count
 from loadgen.experiment.init import ServerReport, describe_server
 from loadgen.experiment.judging import Judged, judge_run, save_judged
 from loadgen.experiment.lengths import measure_lengths
@@ -21,6 +21,7 @@ from loadgen.experiment.watch_metrics import WatchMetrics
 from loadgen.experiment.watch_table import readings_line, readings_table
 
 __all__ = [
+    "DEFAULT_TRANSPORT",
     "Ceiling",
     "CheckReport",
     "Compared",

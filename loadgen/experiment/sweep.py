@@ -15,7 +15,7 @@ from loadgen.analyze import SweepSummary
 from loadgen.control import Ask
 from loadgen.errors import ScenarioError, SpecloadError, StorageError, TargetUnusable
 from loadgen.experiment.before import refuse_beyond, refuse_unwritable
-from loadgen.experiment.driving import TransportName
+from loadgen.experiment.driving import DEFAULT_TRANSPORT, TransportName
 from loadgen.experiment.launchers import with_launcher
 from loadgen.experiment.preflight import redactor_of
 from loadgen.experiment.progress import Progress
@@ -63,7 +63,7 @@ class SweepOptions:
     overrides: tuple[str, ...] = ()
     arm_urls: Mapping[str, str] = field(default_factory=dict)
     workers: int | None = None
-    transport: TransportName = "plain"
+    transport: TransportName = DEFAULT_TRANSPORT
     time_budget_s: float | None = None
     metrics: Metrics | None = None
 
