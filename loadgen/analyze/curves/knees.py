@@ -24,10 +24,10 @@ MIN_LEVELS = 4
 MIN_LEVELS_ONCE = 6
 #: Sharpness of the bend: 1 is the curve level ÷ (a + b · level), 16 a kink.
 _BENDS = (16.0, 4.0, 2.0, 1.0)
-_FIRST_SLOPES = (1.0, 0.9, 0.8, 0.7, 0.6)
+_FIRST_SLOPES = (1.0, 0.85, 0.7)
 #: How far the slope below the knee is expected from 1, as a standard deviation.
 _SLOPE_SPREAD = 0.15
-_PLACES = 81
+_PLACES = 61
 _FITTED = 4  # height, second slope, place, bend
 _AT_KNEE = 0.5
 #: Throughput within this share of the highest is saturated.
@@ -86,14 +86,13 @@ def _unsure(seen: Observed, curves: _Curves, place: float, power: float | None) 
     why = f"not enough data for an interval: repeat the visits, or test {MIN_LEVELS_ONCE} levels"
     if not inside:
         why = joined(_outside(seen, place), why) or why
-    saturated = curves.top(curves.fit(seen.means[None], 0.0)) if inside else None
+    start = curves.top(curves.fit(seen.means[None], 0.0))
+    saturated = (start, float(seen.levels[-1])) if inside else None
     level = math.exp(place) if inside else None
     return Knee(level, None, None, saturated, power, seen.n, METHOD, joined(why, seen.note))
 
 
-def _found(
-    seen: Observed, top: tuple[float, float], place: float, low: float, high: float, power: float | None
-) -> Knee:
+def _found(seen: Observed, top: float, place: float, low: float, high: float, power: float | None) -> Knee:
     inside = math.isfinite(low) and math.isfinite(high) and math.isfinite(place)
     if not inside:
         above = math.exp(low) if math.isfinite(low) else None
@@ -106,7 +105,8 @@ def _found(
         return Knee(None, above, below, None, power, seen.n, METHOD, joined(why, seen.note))
     level = math.exp(place)
     low, high = min(math.exp(low), level), max(math.exp(high), level)
-    return Knee(level, low, high, top, power, seen.n, METHOD, joined(_disagrees(seen, low, high, power), seen.note))
+    why = joined(_disagrees(seen, low, high, power), seen.note)
+    return Knee(level, low, high, (top, float(seen.levels[-1])), power, seen.n, METHOD, why)
 
 
 def _outside(seen: Observed, place: float) -> str:
@@ -207,11 +207,11 @@ class _Curves:
         found: Floats = np.where(places < self.x[0], -np.inf, places)
         return found
 
-    def top(self, fits: _Fits) -> tuple[float, float]:
-        """From the level at which the first of the fitted curves reaches its plateau, to the highest."""
+    def top(self, fits: _Fits) -> float:
+        """The level from which on the first of the fitted curves is saturated."""
         cell, second = int(fits.cells[0]), float(fits.second[0])
         x = np.linspace(self.x[0], self.x[-1], 2001)
         beyond = np.logaddexp(0.0, self.bend[cell] * (x - self.at[cell])) / self.bend[cell]
         curve = self.first[cell] * (x - beyond) + second * beyond
         reached = x[np.argmax(curve >= curve.max() + math.log(SATURATED_SHARE))]
-        return math.exp(reached), math.exp(self.x[-1])
+        return math.exp(reached)

@@ -13,6 +13,8 @@ from loadgen.analyze.statistics import RESAMPLES
 from loadgen.analyze.statistics.distributions import normal_quantile, t_quantile
 from loadgen.analyze.statistics.types import LEVEL
 
+#: Nothing measured is larger; sums of squares of such numbers stay finite.
+_LARGEST = 1e100
 #: A spread below this share of the numbers is their rounding, not noise.
 _ROUNDING = 1e-12
 
@@ -92,7 +94,7 @@ def observe(levels: Floats, values: Floats, *, positive: bool = False) -> Observ
         raise ValueError(f"(L,) levels and (L, R) values expected, not {x.shape} and {y.shape}")
     order = np.argsort(x, kind="stable")
     x, y = x[order], y[order]
-    usable = np.isfinite(y) & ((y > 0) | (not positive))
+    usable = (np.abs(y) <= _LARGEST) & ((y > 0) | (not positive))
     y[~usable] = np.nan
     kept = usable.any(axis=1) & np.isfinite(x)
     if len(np.unique(x[kept])) < kept.sum():
