@@ -58,11 +58,12 @@ class Knee:
 def knee(levels: Floats, throughput: Floats, latency: Floats | None = None, *, seed: int = 0) -> Knee:
     """Knee of a throughput curve: `levels` (L,) of concurrency or rate, `throughput` and `latency` (L, R), NaN absent.
 
-    The interval comes from resampled repeats; where each level was visited once, from the scatter about the curve.
+    Column r holds the visits of one pass over the levels: a pass that is faster as a whole has the same knee. The
+    interval comes from resampled repeats; where each level was visited once, from the scatter about the curve.
     Raises ValueError for shapes that do not match or a level given twice; too little data is a reason, not an error.
     """
     seen = observe(levels, throughput, positive=True)
-    seen = Observed(seen.levels, np.log(seen.values), seen.note)
+    seen = Observed(seen.levels, np.log(seen.values), seen.note).without_passes()
     power = _peak_power(levels, throughput, latency)
     if len(seen.levels) < MIN_LEVELS or seen.levels[0] <= 0:
         why = f"not enough data: a knee needs {MIN_LEVELS} levels above 0, there are {int((seen.levels > 0).sum())}"
@@ -105,8 +106,8 @@ def _found(seen: Observed, top: float, place: float, low: float, high: float, po
         return Knee(None, above, below, None, power, seen.n, METHOD, joined(why, seen.note))
     level = math.exp(place)
     low, high = min(math.exp(low), level), max(math.exp(high), level)
-    why = joined(_disagrees(seen, low, high, power), seen.note)
-    return Knee(level, low, high, (top, float(seen.levels[-1])), power, seen.n, METHOD, why)
+    doubts = joined(_disagrees(seen, low, high, power), seen.note)
+    return Knee(level, low, high, (top, float(seen.levels[-1])), power, seen.n, METHOD, doubts)
 
 
 def _outside(seen: Observed, place: float) -> str:

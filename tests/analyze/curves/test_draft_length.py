@@ -58,7 +58,7 @@ def test_off_is_said_where_it_is_best() -> None:
     """D28: drafting that costs more than it brings, however high acceptance is."""
     losing = np.array([100.0, 95.0, 90.0, 85.0, 70.0, 50.0])
     assert best_k(KS, visits(losing, 0.001, 1)).reason == "off is best"
-    unsure = best_k(KS, visits(losing, 0.05, 1))
+    unsure = best_k(KS, visits(losing, 0.05, 3))
     assert unsure.k == 0
     assert (unsure.reason or "").startswith("off is best, but not told from k = 1")
     level = best_k(KS, visits(np.array([100.0, 101, 99, 90, 80, 70]), 0.03, 2))

@@ -151,6 +151,12 @@ def test_distorted_level_widens_the_interval() -> None:
     assert found.level is None or grid_steps(found, 20) <= 1
 
 
+def test_drift_from_pass_to_pass_is_no_noise() -> None:
+    curve = repeats(np.minimum(LEVELS, 20.0), 0.01, 1)
+    still, drifting = knee(LEVELS, curve), knee(LEVELS, curve * np.array([1.0, 1.4, 0.7]))
+    assert (drifting.level, drifting.low, drifting.high) == pytest.approx((still.level, still.low, still.high))
+
+
 @pytest.mark.parametrize(
     "values",
     [
