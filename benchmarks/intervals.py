@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import binom
+from scipy.stats import binom, t
 
 Floats = NDArray[np.float64]
 
@@ -42,6 +42,16 @@ def shift_interval(first: Floats, second: Floats, draws: int = 1000) -> tuple[fl
     medians = [np.median(rng.choice(side, (draws, len(side))), axis=1) for side in (first, second)]
     low, high = np.quantile(medians[1] - medians[0], [0.025, 0.975])
     return float(low), float(np.median(second) - np.median(first)), float(high)
+
+
+def mean_interval(values: Sequence[float], level: float = 0.95) -> tuple[float, float, float]:
+    """(low, mean, high), Student's. ValueError of fewer than two values."""
+    n = len(values)
+    if n < 2:
+        raise ValueError("an interval of a mean needs two values")
+    mean = float(np.mean(values))
+    half = float(t.ppf((1 + level) / 2, n - 1) * np.std(values, ddof=1) / np.sqrt(n))
+    return mean - half, mean, mean + half
 
 
 def growth(at: Sequence[float], values: Sequence[float]) -> tuple[float, float, float]:

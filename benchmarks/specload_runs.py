@@ -41,11 +41,11 @@ def scenario(port: int, load: dict[str, Any], tokens: int, **more: Any) -> dict[
     }
 
 
-def command(content: dict[str, Any], folder: Path, transport: str, workers: int) -> list[str]:
+def command(content: dict[str, Any], folder: Path, transport: str, workers: int, *more: str) -> list[str]:
     file = folder / "scenario.yaml"
     file.write_text(json.dumps(content, indent=2))
     options = ["--out", str(folder / "runs"), "--json", "--transport", transport, "--workers", str(workers)]
-    return [sys.executable, "-m", "loadgen", "run", str(file), *options]
+    return [sys.executable, "-m", "loadgen", "run", str(file), *options, *more]
 
 
 def environment() -> dict[str, str]:
@@ -139,12 +139,18 @@ class Running:
 
 @contextlib.contextmanager
 def running(
-    content: dict[str, Any], folder: Path, core: int | None, *, transport: str = "kernel", workers: int = 1
+    content: dict[str, Any],
+    folder: Path,
+    core: int | None,
+    *more: str,
+    transport: str = "kernel",
+    workers: int = 1,
 ) -> Iterator[Running]:
+    """`more`: options of the command."""
     folder.mkdir(parents=True)
     with (folder / "log").open("wb") as log, on_core(core):
         process = subprocess.Popen(
-            command(content, folder, transport, workers), env=environment(), stdin=subprocess.DEVNULL,
+            command(content, folder, transport, workers, *more), env=environment(), stdin=subprocess.DEVNULL,
             stdout=log, stderr=log,
         )  # fmt: skip
     try:

@@ -1,10 +1,14 @@
 """Writes grafana/prometheus/{recording,canary,run}.yml from loadgen/export/rules."""
 
+import sys
 from pathlib import Path
 
-from loadgen.export import RULE_FILES, rule_file
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
 
-FOLDER = Path(__file__).resolve().parents[1] / "grafana" / "prometheus"
+from loadgen.export import RULE_FILES, rule_file  # noqa: E402
+
+FOLDER = ROOT / "grafana" / "prometheus"
 
 if __name__ == "__main__":
     for name in RULE_FILES:

@@ -1,14 +1,145 @@
-"""For the whole suite: with SPECLOAD_NO_SKIP=1 (CI) a skipped test fails the run."""
+"""For the whole suite: no skips in CI; and a real Prometheus with the committed files, for the tests that need one."""
 
+import asyncio
+import contextlib
 import os
+import shutil
+import socket
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
+import yaml
+
+from loadgen.export import RULE_FILES, Limits, Windows, rule_file
+
+PROMETHEUS = Path(__file__).resolve().parents[1] / "grafana" / "prometheus"
+#: (alert, scope)
+Alert = tuple[str, str]
+#: Job of prometheus.yml -> its targets, as file_sd has them.
+Targets = Mapping[str, list[dict[str, Any]]]
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
+    """With SPECLOAD_NO_SKIP=1 (CI) a skipped test fails the run."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     skipped = reporter.stats.get("skipped", []) if reporter is not None else []
     if skipped and os.environ.get("SPECLOAD_NO_SKIP") == "1":
         reporter.write_line(f"{len(skipped)} skipped, and SPECLOAD_NO_SKIP=1 allows none", red=True)
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.fixture
+def program() -> Callable[[str], str]:
+    """Where a program of Debian's is. Without it its tests skip; with SPECLOAD_NO_SKIP=1 that is a failure."""
+
+    def find(name: str) -> str:
+        found = shutil.which(name)
+        if found is None:
+            reason = f"no {name} (sh scripts/setup_prometheus.sh)"
+            if os.environ.get("SPECLOAD_NO_SKIP") == "1":
+                pytest.fail(reason, pytrace=False)
+            pytest.skip(reason)
+        return found
+
+    return find
+
+
+@pytest.fixture
+def free_port() -> Callable[[], int]:
+    def find() -> int:
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", 0))
+            port: int = s.getsockname()[1]
+        return port
+
+    return find
+
+
+async def _until(true: Callable[[], Any], what: str, limit_s: float = 30) -> Any:
+    end = asyncio.get_running_loop().time() + limit_s
+    while True:
+        with contextlib.suppress(httpx.HTTPError):
+            found = true()
+            found = await found if asyncio.iscoroutine(found) else found
+            if found:
+                return found
+        assert asyncio.get_running_loop().time() < end, f"not within {limit_s:g} s: {what}"
+        await asyncio.sleep(0.2)
+
+
+@pytest.fixture
+def until() -> Callable[..., Any]:
+    """await until(true, what): `true()`, awaited where it is a coroutine, until it is something; else it fails."""
+    return _until
+
+
+@dataclass
+class Prometheus:
+    """A real one that looks and evaluates every second. Alerts are those of `scope`."""
+
+    client: httpx.AsyncClient
+    folder: Path
+
+    async def firing(self) -> set[Alert]:
+        found = (await self.client.get("/api/v1/alerts")).json()["data"]["alerts"]
+        return {(a["labels"]["alertname"], a["labels"]["scope"]) for a in found if a["state"] == "firing"}
+
+    async def asked(self, query: str) -> list[tuple[dict[str, str], float]]:
+        """(labels, value) of each series now."""
+        answer = (await self.client.get("/api/v1/query", params={"query": query})).json()
+        return [(one["metric"], float(one["value"][1])) for one in answer["data"]["result"]]
+
+    async def looked(self, instances: int, times: int = 3) -> bool:
+        """Whether so many targets of the job inference answered so often."""
+        return len(await self.asked(f'sum_over_time(up{{job="inference"}}[5m]) >= {times}')) >= instances
+
+
+def _write(folder: Path, targets: Targets, windows: Windows, limits: Limits) -> None:
+    """The committed files with short times and these targets."""
+    config = yaml.safe_load((PROMETHEUS / "prometheus.yml").read_text())
+    config["global"] = {"scrape_interval": "1s", "scrape_timeout": "900ms", "evaluation_interval": "1s"}
+    (folder / "targets").mkdir()
+    for job in (*config["scrape_configs"], {"job_name": "alertmanager"}):
+        name = job["job_name"]
+        (folder / "targets" / f"{name}.yml").write_text(yaml.safe_dump(targets.get(name, [])))
+    (folder / "prometheus.yml").write_text(yaml.safe_dump(config))
+    for name in RULE_FILES:
+        (folder / name).write_text(rule_file(name, windows, limits))
+
+
+@pytest.fixture
+def prometheus_over(
+    program: Callable[[str], str], free_port: Callable[[], int]
+) -> Callable[[Path, Targets, Windows, Limits], AbstractAsyncContextManager[Prometheus]]:
+    """prometheus_over(empty folder, targets, windows, limits): runs the committed configuration, ready when it is."""
+
+    @asynccontextmanager
+    async def run(folder: Path, targets: Targets, windows: Windows, limits: Limits) -> AsyncIterator[Prometheus]:
+        _write(folder, targets, windows, limits)
+        port, log = free_port(), folder / "prometheus.log"
+        with log.open("wb") as file:
+            process = await asyncio.create_subprocess_exec(
+                program("prometheus"), "--config.file=prometheus.yml", "--storage.tsdb.path=data",
+                "--web.listen-address", f"127.0.0.1:{port}", stdout=file, stderr=file, cwd=folder,
+            )  # fmt: skip
+        try:
+            async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=10) as client:
+
+                async def ready() -> bool:
+                    assert process.returncode is None, log.read_text()
+                    return (await client.get("/-/ready")).status_code == 200
+
+                await _until(ready, "Prometheus is ready")
+                yield Prometheus(client, folder)
+        finally:
+            if process.returncode is None:
+                process.terminate()
+            await process.wait()
+
+    return run

@@ -1,4 +1,4 @@
-"""Every mistake of other tools that the comparison answers for has a test that names it in its docstring."""
+"""Every mistake of other tools that comparison and operations answer for has a test that names it in its docstring."""
 
 import ast
 import re
@@ -6,7 +6,9 @@ from pathlib import Path
 
 TESTS = Path(__file__).parent
 #: Numbers of the catalogue: C metrics of speculation, F statistics and reports (it has no F6 and F15), H comparisons
-ROWS = {"C17", "C18", *(f"F{n}" for n in range(1, 20) if n not in (6, 15)), *(f"H{n}" for n in range(9, 21))}
+COMPARISON = {"C17", "C18", *(f"F{n}" for n in range(1, 20) if n not in (6, 15)), *(f"H{n}" for n in range(9, 21))}
+#: D servers' counters, E the way to the server, G Prometheus and its rules (it has no G7 and G16)
+OPERATIONS = {*(f"D{n}" for n in range(1, 7)), "E3", *(f"G{n}" for n in range(6, 27) if n not in (7, 16))}
 
 
 def named() -> dict[str, set[str]]:
@@ -22,6 +24,6 @@ def named() -> dict[str, set[str]]:
     return found
 
 
-def test_every_row_of_the_comparison_is_named_by_a_test() -> None:
+def test_every_row_is_named_by_a_test() -> None:
     found = named()
-    assert sorted(ROWS - found.keys()) == []
+    assert sorted((COMPARISON | OPERATIONS) - found.keys()) == []

@@ -29,6 +29,7 @@ from loadgen.cli.results import finish, watched
 from loadgen.cli.serving import LOCAL, Linger, MetricsHost, MetricsPort, Textfile, served
 from loadgen.errors import ScenarioError, StorageError
 from loadgen.experiment import (
+    DEFAULT_TRANSPORT,
     Ceiling,
     RunOptions,
     check,
@@ -166,7 +167,7 @@ def run(
     shard: Annotated[str | None, typer.Option("--shard", help="I/N: drive share I (from 0) of N of the plan")] = None,
     transport: Annotated[
         Literal["plain", "kernel"], typer.Option("--transport", help="stamps in user space, or the kernel's (Linux)")
-    ] = "plain",
+    ] = DEFAULT_TRANSPORT,
     workers: Workers = None,
     time_budget: TimeBudget = None,
     metrics_port: MetricsPort = None,

@@ -23,18 +23,19 @@ async def open_loop(run: SegmentRun, load: OpenLoop) -> int:
     """
     books, gate = run.accounting, _Gate(run, load)
     books.scheduled = len(load.due_ns)
-    for offset_ns in load.due_ns.tolist():
-        due_ns = run.start_ns + offset_ns
-        if await run.until(due_ns):
-            break
-        if load.when_full == "drop" and len(run.flights) >= load.max_in_flight:
-            books.dropped += 1
-            run.prepared.skip()
-            continue
-        wait_ns = await gate.passed(due_ns)
-        if wait_ns is None:
-            break
-        run.fly_beside(run.launch(run.prepared.take(), due_ns, wait_ns))
+    with run.on_time() as until:
+        for offset_ns in load.due_ns.tolist():
+            due_ns = run.start_ns + offset_ns
+            if await until(due_ns):
+                break
+            if load.when_full == "drop" and len(run.flights) >= load.max_in_flight:
+                books.dropped += 1
+                run.prepared.skip()
+                continue
+            wait_ns = await gate.passed(due_ns)
+            if wait_ns is None:
+                break
+            run.fly_beside(run.launch(run.prepared.take(), due_ns, wait_ns))
     duration_ns = run.segment.duration_ns
     if duration_ns is None:
         duration_ns = int(load.due_ns[-1]) if len(load.due_ns) else 0

@@ -17,6 +17,7 @@ from loadgen.drive.ledger import Redact
 from loadgen.drive.recorder import Recorder, Tally
 from loadgen.drive.request import DriveArm, Prepared, RequestBuilder
 from loadgen.drive.segment_run import SegmentRun, StopReason
+from loadgen.drive.slack import Slack
 from loadgen.drive.transport import make_transport
 from loadgen.drive.types import Accounting, Deadlines, SegmentResult, Sink
 from loadgen.drive.watchdog import Watchdog
@@ -44,9 +45,11 @@ class Driver:
         cap: RateCap | None = None,
         tally: Tally | None = None,
         transport: Callable[[Deadlines], httpx.AsyncBaseTransport] = make_transport,
+        slack: Slack | None = None,
     ) -> None:
         self.lengths = lengths
         self.tally = tally or Tally()
+        self._slack = slack or Slack()
         self._arm = arm
         self._plan = plan
         self._sink = sink
@@ -88,8 +91,9 @@ class Driver:
         self._fault = None
         transport = self._transport(self._limits.deadlines)
         recorder = Recorder(
-            self._arm.adapter, self._redact, self._asking.keep_text, self._sink, self.tally, self._on_fault
-        )
+            self._arm.adapter, self._redact, self._asking.keep_text, self._sink, self.tally, self._on_fault,
+            self._slack,
+        )  # fmt: skip
         run = self._run = self._begin(segment, start_ns, transport, recorder, nonce)
         beside = [asyncio.create_task(work) for work in self._beside(run, recorder, transport)]
         try:
@@ -130,6 +134,7 @@ class Driver:
             self.cap,
             self.tally,
             recorder.add,
+            self._slack,
         )
         if self._stopped is not None:
             run.stop(self._stopped)
@@ -154,7 +159,7 @@ class Driver:
         self, run: SegmentRun, recorder: Recorder, transport: httpx.AsyncBaseTransport
     ) -> Iterator[Coroutine[Any, Any, None]]:
         yield recorder.work()
-        yield run.prepared.fill()
+        yield run.prepared.fill(self._slack)
         yield watch_loop(run, self._worker, self._sink, self._on_fault, steps_of(transport))
         deadlines = self._limits.deadlines
         if deadlines.token_idle_ns is not None:

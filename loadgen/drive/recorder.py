@@ -13,6 +13,7 @@ from loadgen.drive.cap import Budget
 from loadgen.drive.flight import Flight
 from loadgen.drive.ledger import ExchangeReader, Redact
 from loadgen.drive.live import Recent
+from loadgen.drive.slack import Slack
 from loadgen.drive.types import Attempt, Outcome, Sink
 from server_adapters.base import Adapter
 
@@ -113,7 +114,9 @@ class Recorder:
         sink: Sink,
         tally: Tally,
         fault: Callable[[Exception], None],
+        slack: Slack | None = None,
     ) -> None:
+        self._slack = slack or Slack()
         self._adapter = adapter
         self._redact = redact
         self._keep_text = keep_text
@@ -153,6 +156,7 @@ class Recorder:
         """Runs beside the segment until cancelled."""
         while True:
             await self._wake.wait()
+            await self._slack.spare()
             self._turn_ns = now_ns()
             while self._ended:
                 try:
@@ -183,7 +187,7 @@ class Recorder:
         self._sink.attempt(attempt)
 
     async def _pause(self) -> None:
-        """A turn for others, where they have waited long enough for it to be worth a pass of the loop."""
-        if now_ns() - self._turn_ns > TURN_NS:
-            await asyncio.sleep(0)
+        """A turn for others, where they have waited long enough for it to be worth a pass of the loop, or send soon."""
+        if now_ns() - self._turn_ns > TURN_NS or self._slack.soon():
+            await self._slack.spare()
             self._turn_ns = now_ns()

@@ -15,6 +15,7 @@ import orjson
 from loadgen.clock import now_ns
 from loadgen.drive.asking import Asking
 from loadgen.drive.post import REQUEST_ID, Destination, Post, destination
+from loadgen.drive.slack import Slack
 from loadgen.drive.types import Exchange
 from loadgen.plan import Case, Rendered, Segment
 from server_adapters.base import Adapter, Ask, Capabilities, Endpoint, Prompt, Sampling, Target
@@ -174,7 +175,7 @@ class Prepared:
             if len(self._ready) % PREPARED_AHEAD == 0:
                 await asyncio.sleep(0)
 
-    async def fill(self) -> None:
+    async def fill(self, slack: Slack) -> None:
         """Runs beside the segment; ends with its cases. A few requests at a time, other tasks in between."""
         while True:
             await self._wanted.wait()
@@ -184,7 +185,7 @@ class Prepared:
                     if case is None:
                         return
                     self._ready.append(self._builder.build(case))
-                await asyncio.sleep(0)
+                await slack.spare()
             self._wanted.clear()
 
 

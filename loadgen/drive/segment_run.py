@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, Literal, TypeVar
 
 import httpx
 
 from loadgen.clock import now_ns
+from loadgen.drive.alarm import Alarm
 from loadgen.drive.cap import RateCap
 from loadgen.drive.flight import Flight
 from loadgen.drive.ledger import Sent
 from loadgen.drive.post import sender
 from loadgen.drive.recorder import Tally
 from loadgen.drive.request import Outgoing, Prepared
+from loadgen.drive.slack import Slack
 from loadgen.drive.types import Accounting, Outcome, SegmentResult
 from loadgen.plan import Segment
 
@@ -43,6 +45,7 @@ class SegmentRun:
         cap: RateCap | None,
         tally: Tally,
         on_end: Callable[[Flight], None],
+        slack: Slack,
     ) -> None:
         self.segment = segment
         self.start_ns = start_ns
@@ -61,6 +64,8 @@ class SegmentRun:
         self._cutting = asyncio.Event()
         self._ended = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._slack = slack
+        self._alarm: Alarm | None = None
 
     @property
     def closed(self) -> bool:
@@ -68,6 +73,8 @@ class SegmentRun:
 
     def close(self) -> None:
         self._closing.set()
+        if self._alarm is not None:
+            self._alarm.ring()
 
     def stop(self, reason: StopReason) -> None:
         """First call: start nothing more, let what is in flight drain. Second call: cut it at once."""
@@ -87,6 +94,25 @@ class SegmentRun:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(wait_ns / 1e9):
                     await self._closing.wait()
+        return self.closed
+
+    @contextlib.contextmanager
+    def on_time(self) -> Iterator[Callable[[int], Coroutine[Any, Any, bool]]]:
+        """An `until` that is exact to some tens of microseconds, for one waiter; other work gives way to it."""
+        self._alarm = Alarm()
+        try:
+            yield self._until_exactly
+        finally:
+            self._slack.forget(self)
+            self._alarm.close()
+            self._alarm = None
+
+    async def _until_exactly(self, at_ns: int) -> bool:
+        assert self._alarm is not None
+        self._slack.expect(self, at_ns)
+        await asyncio.sleep(0)
+        while not self.closed and now_ns() < at_ns:
+            await self._alarm.wait(at_ns)
         return self.closed
 
     async def pass_cap(self) -> int | None:

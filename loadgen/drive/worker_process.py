@@ -27,6 +27,7 @@ from loadgen.drive.live import Recent
 from loadgen.drive.recorder import RECENT, Counts, Tally
 from loadgen.drive.request import DriveArm
 from loadgen.drive.segment_run import StopReason
+from loadgen.drive.slack import Slack
 from loadgen.drive.transport import make_transport
 from loadgen.drive.types import Accounting, Attempt, Deadlines, LoopHealth, Outcome, SegmentResult, Sink, Teller
 from loadgen.plan import LengthModel, Plan, Segment, shard
@@ -59,10 +60,13 @@ class Warmed:
 
 
 class WorkerSink(Sink, Protocol):
-    """Where a worker's attempts go. `failed`: why they are not kept any more. `close` returns how many were lost."""
+    """Where a worker's attempts go. `failed`: why they are not kept any more. `work`: one piece of what the sink does
+    with them, short; False when nothing waits. `close` does the rest and returns how many were lost."""
 
     @property
     def failed(self) -> str | None: ...
+
+    def work(self) -> bool: ...
 
     def close(self) -> int: ...
 
@@ -176,6 +180,8 @@ class Failed:
     reason: str
 
 
+#: Between two looks at what the sink has to do
+KEEP_S = 0.2
 #: The thread that writes records must give the loop its turn back soon: at 5 ms, Python's own interval, every read of
 #: a socket could wait so long for it
 SWITCH_S = 0.0005
@@ -250,6 +256,7 @@ class _Worker:
         samples = Recent(seed=setup.worker) if setup.watched else None
         self._tally = Tally(budget, recent=-(-RECENT // setup.workers), samples=samples)
         self._rate_per_s: float | None = None
+        self._slack = Slack()
         self._segments = {segment.number: segment for segment in setup.plan.segments}
         self._drivers = {arm.name: self._driver(arm) for arm in setup.arms}
         self._begins: dict[int, asyncio.Future[int]] = {}
@@ -262,12 +269,14 @@ class _Worker:
         return Driver(
             arm, s.plan, s.lengths, self._sink, s.limits, s.asking, s.redact,
             worker=s.worker, tally=self._tally, transport=s.transports.get(arm.name, s.transport),
+            slack=self._slack,
         )  # fmt: skip
 
     async def run(self) -> None:
         asyncio.get_running_loop().add_reader(self._pipe.fileno(), self._commands)
         self._send(Ready())
         self._start(self._report())
+        self._start(self._keep())
         await self._over.wait()
         for task in self._tasks:
             task.cancel()
@@ -347,6 +356,13 @@ class _Worker:
         while True:
             await asyncio.sleep(REPORT_S)
             self._send(self._progress())
+
+    async def _keep(self) -> None:
+        """The sink's work, in pieces between which requests are sent when they are due."""
+        while True:
+            await self._slack.spare()
+            if not self._sink.sink.work():
+                await asyncio.sleep(KEEP_S)
 
     def _progress(self) -> Progress:
         driven = {n: self._drivers[self._segments[n].arm].accounting for n in self._begins}

@@ -41,9 +41,7 @@ async def demo_rehearsal(out: Path, progress: Progress) -> RunResult:
                 urls[arm] = await servers.enter_async_context(rehearsal_server(config))
             except ServeError as error:
                 raise TargetUnusable(f"the rehearsal engine of the arm {arm} did not start: {error}") from None
-        return await run_scenario(
-            load_scenario(REHEARSAL_SCENARIO, arms=urls), RunOptions(out, transport="kernel"), progress
-        )
+        return await run_scenario(load_scenario(REHEARSAL_SCENARIO, arms=urls), RunOptions(out), progress)
 
 
 async def demo_vllm(out: Path, progress: Progress) -> RunResult:
@@ -61,6 +59,4 @@ async def demo_vllm(out: Path, progress: Progress) -> RunResult:
                     urls[arm] = (await servers.enter_async_context(launched(launch))).url
                 except LaunchError as error:
                     raise TargetUnusable(str(error)) from None
-            return await run_scenario(
-                load_scenario(VLLM_SCENARIO, arms=urls), RunOptions(out, transport="kernel"), progress
-            )
+            return await run_scenario(load_scenario(VLLM_SCENARIO, arms=urls), RunOptions(out), progress)

@@ -18,9 +18,10 @@ import orjson
 
 from loadgen import __version__
 from loadgen.clock import anchor, now_ns
-from loadgen.drive import Deadlines, Exchange, frame, make_transport, quiet_gc
+from loadgen.drive import Deadlines, Exchange, frame, quiet_gc
 from loadgen.errors import SpecloadError
 from loadgen.experiment.ceiling import DoctorReport, Step, cpu_count, machine_name, system_limits
+from loadgen.experiment.driving import DEFAULT_TRANSPORT, TRANSPORTS
 
 #: Makes the transport to be measured; one for each step.
 TransportFactory = Callable[[], httpx.AsyncBaseTransport]
@@ -112,7 +113,7 @@ async def doctor(
 
 
 def _default_transport() -> httpx.AsyncBaseTransport:
-    return make_transport(Deadlines(5_000_000_000, 10_000_000_000, None, 20_000_000_000))
+    return TRANSPORTS[DEFAULT_TRANSPORT](Deadlines(5_000_000_000, 10_000_000_000, None, 20_000_000_000))
 
 
 @asynccontextmanager

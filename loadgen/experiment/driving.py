@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import ceil
@@ -38,6 +39,8 @@ TRANSPORTS: Mapping[TransportName, Callable[..., httpx.AsyncBaseTransport]] = {
     "plain": make_transport,
     "kernel": make_kernel_transport,
 }
+#: The kernel's stamps where they are had: stamps in user space are late by what the loop is late (docs/accuracy.md).
+DEFAULT_TRANSPORT: TransportName = "kernel" if sys.platform == "linux" else "plain"
 
 
 def worker_count(plan: Plan, cores: int) -> int:

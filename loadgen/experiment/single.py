@@ -15,7 +15,7 @@ from loadgen.experiment.before import refuse_beyond, refuse_unwritable, with_bas
 from loadgen.experiment.budget import fit_time
 from loadgen.experiment.ceiling import cpu_count
 from loadgen.experiment.context import check_context
-from loadgen.experiment.driving import TransportName, worker_count
+from loadgen.experiment.driving import DEFAULT_TRANSPORT, TransportName, worker_count
 from loadgen.experiment.judging import Judged, judge_run, save_judged, save_report
 from loadgen.experiment.lengths import measure_lengths
 from loadgen.experiment.manifest import manifest_of
@@ -40,7 +40,7 @@ class RunOptions:
     overrides: tuple[str, ...] = ()
     shard: tuple[int, int] | None = None
     workers: int | None = None
-    transport: TransportName = "plain"
+    transport: TransportName = DEFAULT_TRANSPORT
     #: fit the scenario into so many seconds, by the pace of the servers at the preflight
     time_budget_s: float | None = None
     #: where the run's live metrics go; None = nobody asked for them

@@ -80,6 +80,9 @@ class Counted:
         self.total += float(values.sum())
 
     def merge(self, other: Counted) -> None:
+        """Raises ValueError where the edges differ: such counts do not add up."""
+        if self.edges != other.edges:
+            raise ValueError("histograms with different edges do not add up")
         self.counts = [a + b for a, b in zip(self.counts, other.counts, strict=True)]
         self.total += other.total
         self.exemplars |= other.exemplars

@@ -82,7 +82,7 @@ class Pages:
             return
         arm = scrape.arm
         found = window((before, scrape), arm, self._models[arm], before.answered_ns, scrape.asked_ns)
-        self._metrics.inc("server_resets_total", found.restarts, arm=arm)
+        self._metrics.inc("server_counter_resets_total", found.restarts, arm=arm)
         if any(name not in found.deltas for name in _DRAFTS):
             return
         labels = {"arm": arm, "task_type": self._task, "source": "server_window"}

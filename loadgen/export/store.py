@@ -54,8 +54,13 @@ class Metrics(Collector):
             self._numbers[name].setdefault(_values(name, labels), 0.0)
 
     def declare_histogram(self, name: str, edges: tuple[float, ...], **labels: str) -> None:
+        """Empty, unless it is there. With other edges it begins anew: a counter reset to a scraper, and new edges begin
+        at 0."""
+        values = _values(name, labels)
         with self._lock:
-            self._histograms[name].setdefault(_values(name, labels), Counted(edges))
+            kept = self._histograms[name].get(values)
+            if kept is None or kept.edges != edges:
+                self._histograms[name][values] = Counted(edges)
 
     def inc(self, name: str, by: float = 1.0, **labels: str) -> None:
         """Raises ValueError where a counter would go back."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from loadgen.export.families import CLIENT, REQUESTS, RUN, SERVER, SPECULATION, Family
+from loadgen.export.families import CLIENT, REQUESTS, RUN, SERVER, SPECULATION, SWEEP, Family
 
 SECTIONS: dict[str, tuple[Family, ...]] = {
     "Requests": REQUESTS,
@@ -12,6 +12,7 @@ SECTIONS: dict[str, tuple[Family, ...]] = {
     "Servers": SERVER,
     "The load generator itself": CLIENT,
     "The run": RUN,
+    "A sweep": SWEEP,
 }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import lru_cache
 from math import isfinite
 from operator import attrgetter
@@ -21,8 +21,9 @@ from loadgen.record.types import ArmFacts
 from loadgen.redact import Redactor
 from server_adapters.base import Sampling
 
-#: Attempts whose numbers are derived at once, between two pauses.
-STEP_ROWS = 32
+#: Attempts whose numbers are derived at once, and columns that are made at once.
+STEP_ROWS = 16
+STEP_COLUMNS = 24
 #: Distinct texts (replicas, reasons) of which the redacted form is kept.
 _REDACTED_TEXTS = 512
 
@@ -97,22 +98,32 @@ class RequestBatches:
         self._keep_text = keep_text
         self._redact: Callable[[str], str] = lru_cache(_REDACTED_TEXTS)(redact)
 
-    def batch(self, attempts: Sequence[Attempt], pause: Callable[[], None] = lambda: None) -> pa.RecordBatch:
-        """`pause` is called between pieces of work of a millisecond at most."""
+    def batch(self, attempts: Sequence[Attempt]) -> pa.RecordBatch:
+        steps = self.steps(attempts)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as done:
+                batch: pa.RecordBatch = done.value
+                return batch
+
+    def steps(self, attempts: Sequence[Attempt]) -> Generator[None, None, pa.RecordBatch]:
+        """The batch, in pieces of some tenths of a millisecond."""
         derived: list[Derived] = []
         for i, attempt in enumerate(attempts, 1):
             derived.append(self._derive(attempt))
             if i % STEP_ROWS == 0:
-                pause()
+                yield
         values = self._values(attempts, derived)
-        pause()
+        yield
         ledgers = [attempt.ledger if attempt.stream else None for attempt in attempts]
         columns = ledger_columns(ledgers, [attempt.sent_ns for attempt in attempts])
-        pause()
+        yield
         faults: dict[int, dict[str, str]] = {}
-        for name, column in values.items():
+        for i, (name, column) in enumerate(values.items(), 1):
             columns[name] = _column(name, column, faults)
-        pause()
+            if i % STEP_COLUMNS == 0:
+                yield
         columns["absent"] = pa.array(self._absent(attempts, derived, values, faults), pa.string())
         count = len(attempts)
         return pa.RecordBatch.from_arrays(

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from loadgen.clock import Anchor
+import pyarrow as pa
+
+from loadgen.clock import Anchor, now_ns
 from loadgen.drive import Attempt, LoopHealth
 from loadgen.errors import StorageError
 from loadgen.record.anomalies import AnomalyLog
@@ -21,13 +22,16 @@ from loadgen.record.schema import HEALTH, REQUESTS
 from loadgen.record.types import ArmFacts
 from loadgen.redact import Redactor
 
-#: What is not yet on disk is never older than this plus one flush.
+#: What is not yet on disk is never older than twice this plus one flush.
 FLUSH_INTERVAL_S = 0.5
-#: Bounds of one batch, and a pause between the pieces of work on it: the dispatching loop shares the
-#: interpreter lock with this thread, and its stamps must not wait for a whole batch.
-BATCH_ROWS = 128
-BATCH_CHUNKS = 32_768
-YIELD_S = 1e-5
+#: Bounds of one batch.
+BATCH_ROWS = 64
+BATCH_CHUNKS = 16_384
+#: Of attempts that wait -> how long one turn may hold the loop: usually one piece; a loop that falls behind gives up
+#: punctuality, which the run tells, for memory.
+TURNS_NS = ((1_000, 0), (10_000, 2_000_000), (2**62, 20_000_000))
+
+Steps = Generator[None, None, pa.RecordBatch]
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,11 @@ class WorkerRecordsSetup:
 
 
 class WorkerRecords:
-    """A `drive.WorkerSink`. All calls only queue; one thread of its own turns attempts into rows and writes.
+    """A `drive.WorkerSink`. `attempt` and `health` only queue; `work`, called by the event loop, makes attempts into
+    batches; a thread of its own writes them.
+
+    A thread that made batches would hold the interpreter, or the core, when a request is due. Where nobody calls
+    `work` for a while, the thread does it all the same: nothing stays unwritten because a loop is stuck.
 
     The constructor raises StorageError. If writing fails later, `failed` says so from then on, what comes
     after is lost and counted, and the files on disk end at their last whole batch.
@@ -63,19 +71,24 @@ class WorkerRecords:
         self._setup = setup
         self._attempts: deque[Attempt] = deque()
         self._health: deque[LoopHealth] = deque()
+        self._making: tuple[int, Steps] | None = None  # attempts of the batch in the making
+        self._made: deque[pa.RecordBatch] = deque()
+        self._lines: deque[str] = deque()
+        self._worked_ns = 0
         self._log = AnomalyLog(setup.anchor, setup.redact)
         self._batches = RequestBatches(
             setup.run_id, setup.arms, setup.labels, setup.structured, setup.keep_text, setup.redact
         )
-        self._flushing = threading.Lock()
-        self._ending = threading.Event()
+        self._making_lock, self._writing_lock = threading.Lock(), threading.Lock()
+        self._wake = threading.Event()
+        self._ending = False
         try:
             self._requests = ArrowFile(stream_of(setup.path, "requests", worker), REQUESTS)
             self._health_file = ArrowFile(stream_of(setup.path, "health", worker), HEALTH)
             self._text = SharedLog(setup.path / ANOMALIES)
         except OSError as error:
             raise storage_error(setup.path, error, KEPT) from None
-        self._thread = threading.Thread(target=self._flush_until_end, name="specload-record", daemon=True)
+        self._thread = threading.Thread(target=self._write_until_end, name="specload-record", daemon=True)
         self._thread.start()
 
     def attempt(self, attempt: Attempt) -> None:
@@ -84,10 +97,25 @@ class WorkerRecords:
     def health(self, health: LoopHealth) -> None:
         self._queue(self._health, health)
 
+    def work(self) -> bool:
+        """A piece of work on the next batch, some tenths of a millisecond; longer where much waits. False: nothing
+        waits, or others are at it."""
+        if self.failed is not None or not self._making_lock.acquire(blocking=False):
+            return False
+        try:
+            begun_ns = self._worked_ns = now_ns()
+            turn_ns = next(ns for most, ns in TURNS_NS if len(self._attempts) < most)
+            while (more := self._guarded(self._step)) and now_ns() - begun_ns < turn_ns:
+                pass
+            return more
+        finally:
+            self._making_lock.release()
+
     def close(self) -> int:
         """Write the rest and end the files. Returns the number of records that could not be written. Idempotent."""
-        if not self._ending.is_set():
-            self._ending.set()
+        if not self._ending:
+            self._ending = True
+            self._wake.set()
             self._thread.join()
             self.flush()
             self._guarded(self._finish)
@@ -98,9 +126,10 @@ class WorkerRecords:
 
     def flush(self) -> None:
         """Write what is queued."""
-        with self._flushing:
-            if self.failed is None:
-                self._guarded(self._write_queued)
+        with self._making_lock:
+            while self.failed is None and self._guarded(self._step):
+                pass
+        self._write()
 
     def _finish(self) -> None:
         for stream in (self._requests, self._health_file):
@@ -108,61 +137,81 @@ class WorkerRecords:
                 stream.finish()
 
     def _queue(self, queue: deque[Any], item: object) -> None:
-        if self.failed is None and not self._ending.is_set():
+        if self.failed is None and not self._ending:
             queue.append(item)
         else:
             self.lost += 1
 
-    def _flush_until_end(self) -> None:
-        while not self._ending.wait(FLUSH_INTERVAL_S):
-            self.flush()
+    def _write_until_end(self) -> None:
+        while not self._ending:
+            self._wake.wait(FLUSH_INTERVAL_S)
+            self._wake.clear()
+            if now_ns() - self._worked_ns > FLUSH_INTERVAL_S * 1e9:
+                self.flush()
+            else:
+                self._write()
 
-    def _write_queued(self) -> None:
-        attempts = take(self._attempts)
-        before = self._requests.rows
+    def _step(self) -> bool:
+        """One piece; whether there is more to do. Its caller holds the lock."""
+        if self._making is None:
+            attempts = next_batch(self._attempts)
+            if not attempts:
+                return False
+            self._making = len(attempts), self._make(attempts)
+        rows, steps = self._making
         try:
-            for batch in batches(attempts):
-                self._write_batch(batch)
-        except Exception:
-            self.lost += len(attempts) - (self._requests.rows - before)
+            next(steps)
+        except StopIteration as done:
+            self._making = None
+            self._made.append(done.value)
+            self._wake.set()
+            return bool(self._attempts)
+        except BaseException:
+            self._making = None
+            self.lost += rows
             raise
-        if healths := take(self._health):
-            self._health_file.write(record_batch([asdict(health) for health in healths], HEALTH))
+        return True
 
-    def _write_batch(self, attempts: list[Attempt]) -> None:
-        lines: list[str] = []
+    def _make(self, attempts: list[Attempt]) -> Steps:
         for attempt in attempts:
             if told := self._log.lines(attempt):
-                lines += told
-                self._pause()
-        if lines:
+                self._lines += told
+                yield
+        return (yield from self._batches.steps(attempts))
+
+    def _write(self) -> None:
+        with self._writing_lock:
+            if self.failed is None:
+                self._guarded(self._write_made)
+            self.lost += sum(batch.num_rows for batch in take(self._made)) if self.failed else 0
+
+    def _write_made(self) -> bool:
+        if lines := take(self._lines):
             self._text.write("".join(lines).encode())
-        self._requests.write(self._batches.batch(attempts, self._pause))
-        self._pause()
+        while self._made:
+            self._requests.write(self._made[0])
+            self._made.popleft()
+        if healths := take(self._health):
+            self._health_file.write(record_batch([asdict(health) for health in healths], HEALTH))
+        return True
 
-    def _pause(self) -> None:
-        """Lets the dispatching loop have the interpreter lock, if it waits for it."""
-        if not self._ending.is_set():
-            time.sleep(YIELD_S)
-
-    def _guarded(self, work: Callable[[], None]) -> None:
-        error = guarded(self._setup.path, work)
+    def _guarded(self, work: Callable[[], bool | None]) -> bool:
+        """What `work` returns; False where it failed."""
+        told: list[bool | None] = []
+        error = guarded(self._setup.path, lambda: told.append(work()))
         if error is not None:
             self.failed = self.failed or str(error)
+        return bool(told and told[0])
 
 
-def batches(attempts: Sequence[Attempt]) -> Iterator[list[Attempt]]:
-    """In order, at most `BATCH_ROWS` attempts each; one with more than `BATCH_CHUNKS` chunks ends its batch."""
+def next_batch(queue: deque[Attempt]) -> list[Attempt]:
+    """What waits, in order, at most `BATCH_ROWS`; one with more than `BATCH_CHUNKS` chunks ends the batch."""
     batch: list[Attempt] = []
     chunks = 0
-    for attempt in attempts:
-        batch.append(attempt)
-        chunks += len(attempt.ledger)
-        if len(batch) >= BATCH_ROWS or chunks >= BATCH_CHUNKS:
-            yield batch
-            batch, chunks = [], 0
-    if batch:
-        yield batch
+    while queue and len(batch) < BATCH_ROWS and chunks < BATCH_CHUNKS:
+        batch.append(queue.popleft())
+        chunks += len(batch[-1].ledger)
+    return batch
 
 
 def take(queue: deque[Any]) -> list[Any]:

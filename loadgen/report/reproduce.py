@@ -14,8 +14,8 @@ def reproduce(manifest: Manifest) -> tuple[str, ...]:
         again += ["--set", override]
     for name, url in manifest.arm_urls.items():
         again += ["--arm", f"{name}={url}"]
-    if manifest.client.get("transport") not in (None, "plain"):
-        again += ["--transport", manifest.client["transport"]]
+    if transport := manifest.client.get("transport"):
+        again += ["--transport", transport]
     return (
         f"{shlex.join(again)}  # specload {manifest.specload_version}, plan {manifest.plan_hash[:12]}",
         shlex.join(["specload", "report", manifest.run_id]),

@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from intervals import abba, growth, quantile_interval, ratio_interval, shift_interval
+from intervals import abba, growth, mean_interval, quantile_interval, ratio_interval, shift_interval
+from scrape_lag import block_differences
 
 
 def test_a_quantile_is_a_sample_and_its_interval_holds_it() -> None:
@@ -27,6 +28,23 @@ def test_a_ratio_of_equal_runs_is_exact() -> None:
     assert (low, ratio, high) == (1.25, 1.5, 1.75)
     with pytest.raises(ValueError, match="no run"):
         ratio_interval([], [1.0])
+
+
+def test_the_interval_of_a_mean_is_students() -> None:
+    assert mean_interval([1.0, 3.0]) == pytest.approx((2 - 12.7062, 2, 2 + 12.7062), abs=1e-4)
+    assert mean_interval([2.0, 2.0, 2.0]) == (2.0, 2.0, 2.0)
+    with pytest.raises(ValueError, match="two values"):
+        mean_interval([1.0])
+
+
+def test_a_drift_along_a_line_is_no_difference_of_blocks() -> None:
+    """Runs at 1, 2, 3, … in the order A B B A: both kinds have the same mean in every block."""
+    order = abba("a", "b", 4)
+    of = {kind: [float(i) for i, k in enumerate(order) if k == kind] for kind in "ab"}
+    assert block_differences(of["a"], of["b"]) == [0.0, 0.0]
+    assert block_differences([1.0, 1.0], [1.5, 2.5]) == [1.0]
+    with pytest.raises(ValueError, match="no ABBA blocks"):
+        block_differences([1.0], [1.0])
 
 
 def test_a_shift_is_found_and_chance_is_not() -> None:

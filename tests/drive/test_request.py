@@ -14,6 +14,7 @@ from pydantic import SecretStr
 
 from loadgen.drive import Asking, DriveArm, asking_of, drive_limits_of
 from loadgen.drive.request import Outgoing, Prepared, RequestBuilder, unique_line, with_first_line
+from loadgen.drive.slack import Slack
 from loadgen.plan import Case, Rendered
 from loadgen.scenario import DeadlineKeys, Scenario
 from server_adapters.base import Capabilities, Sampling, Target
@@ -146,7 +147,7 @@ def test_a_request_that_cannot_be_built_says_why(builder: Callable[..., RequestB
 async def test_prepared_keeps_the_order(builder: Callable[..., RequestBuilder]) -> None:
     """Made ahead or on demand, the cases come in the plan's order."""
     prepared = Prepared((replace(CASE, index=i) for i in count()), builder(), ahead=3)
-    filling = asyncio.create_task(prepared.fill())
+    filling = asyncio.create_task(prepared.fill(Slack()))
     taken = []
     for round_ in range(5):
         taken.append(prepared.take().case.index)
@@ -160,7 +161,7 @@ async def test_prepared_keeps_the_order(builder: Callable[..., RequestBuilder]) 
 
 async def test_prepared_ends_with_its_cases(builder: Callable[..., RequestBuilder]) -> None:
     prepared = Prepared(iter([CASE]), builder())
-    await prepared.fill()
+    await prepared.fill(Slack())
     prepared.take()
     with pytest.raises(LookupError):
         prepared.take()

@@ -1,7 +1,5 @@
 """Hand-made requests, pages and runs; promtool."""
 
-import os
-import shutil
 from array import array
 from collections.abc import Callable
 from pathlib import Path
@@ -23,15 +21,9 @@ MS, S = 1_000_000, 1_000_000_000
 RUN = Path(__file__).resolve().parents[1] / "data" / "runs" / "small"
 
 
-@pytest.fixture(scope="session")
-def promtool() -> str:
-    """Debian's. Without it its tests skip; with SPECLOAD_NO_SKIP=1 (CI) that is a failure."""
-    found = shutil.which("promtool")
-    if found is None:
-        if os.environ.get("SPECLOAD_NO_SKIP") == "1":
-            pytest.fail("no promtool (Debian: apt-get install prometheus)", pytrace=False)
-        pytest.skip("no promtool (Debian: apt-get install prometheus)")
-    return found
+@pytest.fixture
+def promtool(program: Callable[[str], str]) -> str:
+    return program("promtool")
 
 
 @pytest.fixture

@@ -1,10 +1,13 @@
 """Bucket edges, counts in them, and how far quantiles from them are off."""
 
 import pickle
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
 from loadgen.export import LATENCY_EDGES_S, latency_edges
 from loadgen.export.buckets import Counted, Exemplar, bounded, quantile, token_edges
@@ -55,6 +58,37 @@ def test_many_at_once_are_as_one_by_one_and_sums_add_up() -> None:
         halves.merge(pickle.loads(pickle.dumps(part)))
     assert one.counts == many.counts == halves.counts
     assert one.total == pytest.approx(many.total) == pytest.approx(halves.total)
+
+
+def test_edges_of_a_name_are_for_ever(promtool: str, tmp_path: Path) -> None:
+    """G13: other edges under these names would bend every view over the change: they take new names. A scenario's
+    limits only come in addition, so quantiles over runs with and without one stay within the bucket that they have in
+    common."""
+    decade = (1.0, 1.4, 2.0, 2.7, 3.6, 5.0, 7.0)
+    all_of_them = [m * scale for scale in (0.001, 0.01, 0.1, 1.0, 10.0) for m in decade] + [100.0, 200.0, 300.0, 600.0]
+    assert pytest.approx(tuple(all_of_them), abs=1e-12) == LATENCY_EDGES_S
+    values = 0.3 * np.exp(0.3 * np.random.default_rng(3).standard_normal(4000))
+    series = []
+    for run, edges in (("plain", LATENCY_EDGES_S), ("with_slo", tuple(sorted((*LATENCY_EDGES_S, 0.45))))):
+        counted = Counted(edges)
+        counted.add_all(values)
+        for edge, n in zip((*map(str, edges), "+Inf"), counted.cumulative(), strict=True):
+            series.append({"series": f'x_bucket{{instance="{run}",le="{edge}"}}', "values": f"{n}x4"})
+    p95 = "histogram_quantile(0.95, sum by (le) (x_bucket))"
+    exact = float(np.quantile(values, 0.95))
+    assert 0.36 < exact < 0.5
+    asked = {"expr": f"count({p95} > 0.36 < 0.5)", "eval_time": "1m", "exp_samples": [{"labels": "{}", "value": 1}]}
+    test = tmp_path / "mixed.yml"
+    test.write_text(
+        yaml.safe_dump({"tests": [{"interval": "15s", "input_series": series, "promql_expr_test": [asked]}]})
+    )
+    done = subprocess.run([promtool, "test", "rules", test], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_counts_with_other_edges_do_not_add_up() -> None:
+    with pytest.raises(ValueError, match="different edges"):
+        Counted((0.1, 0.2)).merge(Counted((0.1, 0.3)))
 
 
 def test_the_newest_exemplar_of_a_bucket_stays() -> None:

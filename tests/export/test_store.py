@@ -32,6 +32,21 @@ def test_counters_begin_at_0_and_never_go_back() -> None:
         metrics.inc("sent_requests_total", -1, arm="a")
 
 
+def test_a_run_with_other_edges_begins_anew() -> None:
+    """G13, G18: one that follows in the same process has its own limits: a reset, and new edges are there at 0."""
+    metrics = Metrics()
+    metrics.declare_histogram("send_lag_seconds", (0.1, 0.2), arm="a")
+    metrics.observe("send_lag_seconds", Counted((0.1, 0.2), [1, 1, 0]), arm="a")
+    metrics.declare_histogram("send_lag_seconds", (0.1, 0.2), arm="a")
+    kept = metrics.histogram("send_lag_seconds", arm="a")
+    assert kept is not None
+    assert kept.n == 2
+    metrics.declare_histogram("send_lag_seconds", (0.1, 0.15, 0.2), arm="a")
+    begun = metrics.histogram("send_lag_seconds", arm="a")
+    assert begun is not None
+    assert (begun.edges, begun.counts) == ((0.1, 0.15, 0.2), [0, 0, 0, 0])
+
+
 def test_labels_are_those_of_the_family() -> None:
     with pytest.raises(ValueError, match="has the labels arm, not arm, run_id"):
         Metrics().inc("sent_requests_total", 1, arm="a", run_id="r")

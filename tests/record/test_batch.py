@@ -1,6 +1,7 @@
 """Attempts as columns: whatever they hold, the rows are those that a plain reading of them gives."""
 
 from array import array
+from collections import deque
 from math import isfinite
 from typing import Any
 
@@ -14,7 +15,7 @@ from loadgen.plan import Case
 from loadgen.record import COLUMNS, REQUESTS, ArmFacts, Manifest, PhaseRecord, export_table, open_run
 from loadgen.record.batch import RequestBatches
 from loadgen.record.derive import derive
-from loadgen.record.worker import BATCH_CHUNKS, BATCH_ROWS, batches
+from loadgen.record.worker import BATCH_CHUNKS, BATCH_ROWS, next_batch
 from loadgen.redact import Redactor
 from server_adapters.base import Sampling, ServerTimings, SpecStats
 
@@ -245,9 +246,12 @@ def test_chunks_of_a_batch_do_not_run_into_each_other(attempt: Any) -> None:
 
 
 def test_a_batch_is_bounded_by_rows_and_by_chunks(attempt: Any) -> None:
-    """What is built at once holds the interpreter lock, which the event loop needs too."""
+    """What waits is not built as one batch, whose buffers would be large and whose loss would be long."""
     small, large = attempt(), attempt([(S + i, 1) for i in range(BATCH_CHUNKS)])
     many = [small] * (BATCH_ROWS + 2) + [large, small, large]
-    found = list(batches(many))
+    waiting = deque(many)
+    found = []
+    while batch := next_batch(waiting):
+        found.append(batch)
     assert [len(batch) for batch in found] == [BATCH_ROWS, 3, 2]
     assert [one for batch in found for one in batch] == many

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -121,3 +122,66 @@ def test_a_worker_that_died_before_its_first_row(open_two: Open, attempt: MakeAt
     (writer.path / "health-1.arrow").write_bytes(b"")
     writer.finish("failed", "worker 1 died", workers=ends(sinks, died=1))
     assert open_run(writer.path).requests.num_rows == 6
+
+
+def test_work_is_done_in_pieces_and_written_by_the_thread(open_two: Open, attempt: MakeAttempt) -> None:
+    """C21: the loop that stamps never waits for a whole batch, nor for the disk."""
+    writer, sinks = open_two()
+    sink = sinks[0]
+    assert not sink.work(), "nothing waits"
+    for i in range(200):
+        sink.attempt(attempt(index=i))
+    pieces = 1
+    while sink.work():
+        pieces += 1
+    assert pieces > 3 * 4, "200 attempts are four batches, of several pieces each"
+    assert not sink.work()
+    until = time.monotonic() + 10
+    while open_run(writer.path).requests.num_rows < 200 and time.monotonic() < until:
+        time.sleep(0.02)
+    assert open_run(writer.path).requests["seq"].to_pylist() == list(range(200))
+    writer.finish("finished", workers=ends(sinks))
+
+
+def test_a_batch_in_the_making_is_not_lost(open_two: Open, attempt: MakeAttempt) -> None:
+    writer, sinks = open_two()
+    for i in range(100):
+        sinks[0].attempt(attempt(index=i))
+    assert sinks[0].work()
+    assert sinks[0].work()
+    sinks[0].attempt(attempt(index=100))
+    assert sinks[0].close() == 0
+    writer.finish("finished", workers=ends(sinks))
+    assert open_run(writer.path).requests["seq"].to_pylist() == list(range(101))
+
+
+def test_much_that_waits_gets_longer_turns(open_two: Open, attempt: MakeAttempt) -> None:
+    """A loop that falls behind gives up punctuality, not memory."""
+    writer, sinks = open_two()
+    one = attempt()
+    for _ in range(20_000):
+        sinks[0].attempt(one)
+    turns = 0
+    while len(sinks[0]._attempts) > 10_000:
+        sinks[0].work()
+        turns += 1
+    assert turns < 10_000 / 64, "less than one turn a batch"
+    writer.finish("finished", workers=ends(sinks))
+
+
+def test_a_failed_write_counts_what_is_lost(open_two: Open, attempt: MakeAttempt) -> None:
+    """Built, half built and queued rows are lost alike, and each is counted once."""
+    writer, sinks = open_two()
+    sink = sinks[0]
+    sink._requests.write = lambda _batch: (_ for _ in ()).throw(OSError(28, "No space left on device"))
+    for i in range(150):
+        sink.attempt(attempt(index=i))
+    until = time.monotonic() + 10
+    while sink.failed is None and time.monotonic() < until:
+        sink.work()
+    assert "No space left" in sink.failed
+    assert not sink.work()
+    sink.attempt(attempt(index=150))
+    assert sink.close() == 151
+    with pytest.raises(StorageError, match="No space left"):
+        writer.finish("finished", workers=ends(sinks))

@@ -1,7 +1,5 @@
 """Tools for the rules: promtool over committed rule files and hand-made series."""
 
-import os
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -18,17 +16,6 @@ STEP_S = 15
 Series = dict[str, str]
 
 
-def tool(name: str) -> str:
-    """Debian's. Without it its tests skip; with SPECLOAD_NO_SKIP=1 (CI) that is a failure."""
-    found = shutil.which(name)
-    if found is None:
-        reason = f"no {name} (sh scripts/setup_prometheus.sh)"
-        if os.environ.get("SPECLOAD_NO_SKIP") == "1":
-            pytest.fail(reason, pytrace=False)
-        pytest.skip(reason)
-    return found
-
-
 def checked(*command: str | Path) -> str:
     done = subprocess.run(
         list(map(str, command)), capture_output=True, text=True, timeout=60, check=False, cwd=PROMETHEUS
@@ -38,18 +25,13 @@ def checked(*command: str | Path) -> str:
 
 
 @pytest.fixture
-def asked() -> Callable[..., str]:
+def asked(program: Callable[[str], str]) -> Callable[..., str]:
     """asked(program, *arguments) in grafana/prometheus -> stdout; it must end with 0."""
-    return lambda program, *arguments: checked(tool(program), *arguments)
+    return lambda name, *arguments: checked(program(name), *arguments)
 
 
 @pytest.fixture
-def program() -> Callable[[str], str]:
-    return tool
-
-
-@pytest.fixture
-def holds(tmp_path: Path) -> Callable[..., None]:
+def holds(tmp_path: Path, program: Callable[[str], str]) -> Callable[..., None]:
     """holds(series, at, {(alert, scope): number firing, ...}): asks promtool; every other alert must not fire.
 
     `every`: seconds between evaluations; what needs hours is evaluated less often.
@@ -81,7 +63,7 @@ def holds(tmp_path: Path) -> Callable[..., None]:
         }
         file = tmp_path / "test.yml"
         file.write_text(yaml.safe_dump(test))
-        checked(tool("promtool"), "test", "rules", file)
+        checked(program("promtool"), "test", "rules", file)
 
     return check
 

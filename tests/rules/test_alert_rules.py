@@ -216,6 +216,18 @@ def test_ttft_budget(holds: Holds) -> None:
     holds(first_tokens(50, 0.02), "90m", {(burn, CANARY): 1}, 300)
 
 
+def test_latencies_beyond_every_bucket_fire(holds: Holds) -> None:
+    """G9: no quantile tells how late they are, but a share within the limit needs none; of our own send lag, the last
+    edge is beyond the limit."""
+    holds(first_tokens(5, 1.0), "90m", {("SpecloadTTFTBudgetBurn", CANARY): 2}, 300)
+    base = f'{BASE},arm="candidate"'
+    name = "specload_send_lag_seconds"
+    lag = {
+        f'{name}_bucket{{{base},le="{edge}"}}': counter((20, n)) for edge, n in (("0.01", 0), ("600.0", 0), ("+Inf", 5))
+    }
+    holds(lag | {f"{name}_count{{{base}}}": counter((20, 5))}, "10m", {("SpecloadLoadNotDelivered", RUN): 1}, 15)
+
+
 def endings(bad: float, good: float, *, resets: bool = False) -> Series:
     base = 'job="inference",instance="s:1",engine="0",model_name="m"'
     name = "vllm:request_success_total"
@@ -250,11 +262,15 @@ def test_scrapes_that_fail(holds: Holds) -> None:
     holds({up: gauge(1, 20), running: gauge(0, 20)}, "10m", {})
     holds({up: "1x20 0x3 1x60", running: gauge(0, 20)}, "6m", {})
     holds({'up{job="node",instance="n:1"}': gauge(0, 20)}, "10m", {})
+    holds({'up{job="specload-watch",instance="w:1"}': gauge(0, 20)}, "10m", {(FAILING, CANARY): 1})
+    holds({'up{job="specload",instance="r:1"}': gauge(0, 20)}, "10m", {})  # between two runs (G19)
     ours = 'job="specload-watch",instance="w:1",arm="server"'
     looks = {f"specload_server_scrapes_total{{{ours}}}": counter((20, 1))}
     errors = f"specload_server_scrape_errors_total{{{ours}}}"
     holds(looks | {errors: counter((20, 0.9))}, "10m", {(FAILING, CANARY): 1})
     holds(looks | {errors: counter((20, 0.1))}, "10m", {})
+    again = {name: f"{values} {values}" for name, values in (looks | {errors: counter((20, 0.1))}).items()}
+    holds(again, "21m", {})
 
 
 BASE = 'job="specload",instance="r:1"'
@@ -288,7 +304,35 @@ def test_a_runs_own_numbers(holds: Holds) -> None:
     holds(client((10, 400, 0.1), (20, 400, 0.7)), "20m", {}, 15)
     holds(client((10, 400, 0.7), (20, 0, 0.0)), "20m", {(SILENT, RUN): 1}, 15)
     holds(client((30, 4, 0.1)), "20m", {}, 15)
+    hardly = {name: counter((60, 3)) for name in client((20, 4, 0.7)) if "output_tokens" in name}
+    holds(client((10, 400, 0.7), (20, 0, 0.0)) | hardly, "20m", {}, 15)
     holds(client((10, 400, 0.7), (20, 400, 0.7), resets=True), "10m30s", {}, 15)
+
+
+def in_flight(asked: float, running: float, waiting: float | None, minutes: float = 20) -> Series:
+    base = f'{BASE},arm="candidate"'
+    waits = {} if waiting is None else {f"specload_server_waiting_requests{{{base}}}": gauge(waiting, minutes)}
+    return {
+        f"specload_inflight_requests{{{base}}}": gauge(asked, minutes),
+        f"specload_server_running_requests{{{base}}}": gauge(running, minutes),
+        **waits,
+    }
+
+
+def test_requests_held_back_before_the_servers(holds: Holds) -> None:
+    """E3: a router lets 100 of 256 through. Those that wait at the server are no hop's; nothing is concluded of servers
+    that do not tell, of an idle client, or of the few on their way."""
+    held = {("SpecloadRequestsHeldBack", RUN): 1}
+    holds(in_flight(256, 100, 0), "10m", held, 15)
+    holds(in_flight(256, 100, 0, 5), "12m", {}, 15)
+    holds(in_flight(256, 100, 156), "10m", {}, 15)
+    holds(in_flight(256, 240, 0), "10m", {}, 15)
+    holds(in_flight(5, 2, 0), "10m", {}, 15)
+    holds(in_flight(0, 100, 0), "10m", {}, 15)
+    holds(in_flight(256, 100, None), "10m", {}, 15)
+    restarted = {name: values for name, values in in_flight(100, 100, 0).items() if "running" not in name}
+    running = f'specload_server_running_requests{{{BASE},arm="candidate"}}'
+    holds(restarted | {running: "100x40 0x1 100x39"}, "10m30s", {}, 15)
 
 
 def delivery(lag: float, dropped: float, per_s: float = 10, reason: str = "max_in_flight") -> Series:
@@ -333,13 +377,18 @@ def test_speedup_lost(holds: Holds) -> None:
         holds(per_token(0.02, 0.03, 2), at, {(lost, RUN): 1}, 30)
         holds(per_token(0.03, 0.02, 2), at, {}, 30)
     holds(per_token(0.02, 0.03, 0.02), "12m", {}, 30)
-    servers = {
+    for candidate_s, per_s, firing in ((0.03, 2, 1), (0.01, 2, 0), (0.03, 0.02, 0)):
+        holds(servers_per_token(0.02, candidate_s, per_s), "15m30s", {(lost, CANARY): 1} if firing else {}, 30)
+
+
+def servers_per_token(baseline_s: float, candidate_s: float, per_s: float) -> Series:
+    """vLLM's histogram of both arms, with a reset at 15 minutes."""
+    return {
         f'vllm:request_time_per_output_token_seconds_{part}{{job="inference",instance="{arm}:1",arm="{arm}",'
-        f'model_name="m",engine="0"}}': counter((30, rate))
-        for arm, mean in (("baseline", 0.02), ("candidate", 0.03))
-        for part, rate in (("sum", 2 * mean), ("count", 2.0))
+        f'model_name="m",engine="0"}}': counter((15, rate), (15, rate), resets=True)
+        for arm, mean in (("baseline", baseline_s), ("candidate", candidate_s))
+        for part, rate in (("sum", per_s * mean), ("count", per_s))
     }
-    holds(servers, "12m", {(lost, CANARY): 1}, 30)
 
 
 def phases(**at: float) -> Iterator[tuple[str, str]]:

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from loadgen.export import FAMILIES, RULE_FILES, rule_file
+from loadgen.export.rules.alerts import seconds
 
 ROOT = Path(__file__).resolve().parents[2]
 PROMETHEUS = ROOT / "grafana" / "prometheus"
@@ -31,6 +32,18 @@ def test_prometheus_and_alertmanager_take_the_files(asked: Callable[..., str]) -
     asked("promtool", "check", "rules", "--lint=all", "--lint-fatal", *RULE_FILES)
     asked("promtool", "check", "config", "--lint=all", "--lint-fatal", "prometheus.yml")
     asked("amtool", "check-config", "alertmanager.yml")
+
+
+def test_scrapes_disturb_no_server() -> None:
+    """G22: five seconds apart at least, given up before the next is due; rates see four of them."""
+    times = yaml.safe_load((PROMETHEUS / "prometheus.yml").read_text())["global"]
+    interval, timeout = (int(times[name].removesuffix("s")) for name in ("scrape_interval", "scrape_timeout"))
+    assert interval >= 5
+    assert timeout < interval
+    windows = [
+        seconds(w) for name in RULE_FILES for w in re.findall(r"rate\([^\[]+\[(\w+)\]", (PROMETHEUS / name).read_text())
+    ]
+    assert min(windows) >= 4 * interval
 
 
 def test_every_alert_has_its_runbook_and_links_to_it() -> None:

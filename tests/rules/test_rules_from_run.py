@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 import yaml
 
+from loadgen.analyze import Summary
 from loadgen.cli import watching
 from loadgen.control import Live
 from loadgen.errors import ScenarioError
 from loadgen.experiment import Judged, RunOptions, RunResult, judge_run, run_scenario
+from loadgen.export.rules import RunRules, rules_of_run
 from loadgen.plan import Plan, Segment
-from loadgen.record import RunData
+from loadgen.record import RunData, open_run
 from loadgen.scenario import load_scenario
 from server_adapters.rehearsal.config import RehearsalConfig
 from server_adapters.rehearsal.serve import rehearsal_server
@@ -61,6 +63,40 @@ def series(task: str, acceptance: float, per_s: float = 400) -> dict[str, str]:
         f"specload_verify_rounds_total{cell}": f"0+{per_s * 15 / 4:g}x40",
         f"specload_rollback_rounds_total{cell}": f"0+{per_s * 15 / 40:g}x40",
     }
+
+
+def first_tokens(late: float, per_s: float = 5) -> dict[str, str]:
+    """Ten minutes; a share `late` of them within 0.36 to 0.5 s, the others within 0.1 s."""
+    base = 'job="specload",instance="r",arm="candidate",task_type="code",stream="true"'
+    name = "specload_ttft_seconds"
+    edges = {"0.1": 1 - late, "0.36": 1 - late, "0.5": 1.0, "+Inf": 1.0}
+    found = {f'{name}_bucket{{{base},le="{edge}"}}': f"0+{per_s * 15 * part:g}x40" for edge, part in edges.items()}
+    return found | {f"{name}_count{{{base}}}": f"0+{per_s * 15:g}x40"}
+
+
+def test_ttft_limits_of_a_run(holds: Callable[..., None], tmp_path: Path) -> None:
+    """G9: 1.5 × the run's P99 of 0.2 s; a limit that no bucket can show is said, and is no rule."""
+    recorded = judge_run(open_run(Path(__file__).resolve().parents[1] / "data" / "runs" / "small")).summary.model_dump()
+
+    def rules(p99_s: float) -> RunRules:
+        """Of one cell of the recorded run, as if it had requests enough for a P99."""
+        (arm,) = list(recorded["arms"].values())[:1]
+        cell = {**arm["overall"], "task_type": "code"}
+        cell["stream"] = {**cell["stream"], "ttft_s": {**cell["stream"]["ttft_s"], "p99": p99_s}}
+        return rules_of_run(Summary.model_validate({**recorded, "arms": {"candidate": {**arm, "by": [cell]}}}))
+
+    made = rules(0.2)
+    assert not [one for one in made.left_out if "TTFT" in one]
+    file = tmp_path / "ttft.yml"
+    file.write_text(yaml.safe_dump({"groups": made.groups}))
+    holds(first_tokens(0.05), "10m", {("SpecloadTTFTHigh", "from_run"): 1}, 60, (file,))
+    holds(first_tokens(0.001), "10m", {}, 60, (file,))
+    holds(first_tokens(0.05, per_s=0.05), "10m", {}, 60, (file,))
+    reset = {name: f"{v.split('x')[0]}x20 {v.split('x')[0]}x20" for name, v in first_tokens(0.001).items()}
+    holds(reset, "6m", {}, 60, (file,))
+    far = rules(500)
+    assert [one for one in far.left_out if "beyond the last bucket" in one]
+    assert "SpecloadTTFTHigh" not in str(far.groups)
 
 
 async def test_limits_of_a_run(

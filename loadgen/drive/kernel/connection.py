@@ -81,6 +81,7 @@ class Connection:
         self._timer_ns = 0
         self._progress_ns = 0
         self._mask = _IN
+        self._later = False  # its answer has begun, others come first
         self._deaf = False  # the peer takes no more of the request; it may still have answered
         poller.register(sock.fileno(), _IN, self._on_events)
 
@@ -144,6 +145,8 @@ class Connection:
                 self._progress_ns = answer.feed(data, stamper.kernel_ns(ancillary))
                 if answer.done:
                     self._end(None)
+                elif self._poller.crowded and not self._later:
+                    self._postpone(job)
                 return
         except (BlockingIOError, InterruptedError):
             return
@@ -151,6 +154,12 @@ class Connection:
             self._end(_as_fault(fault))
             return
         self._guard(self._ended_by_peer)
+
+    def _postpone(self, job: Job) -> None:
+        """Once a role's and the first token's pieces have been read."""
+        if len(job.exchange.piece_ns) > 1 and self._mask == _IN:
+            self._later = True
+            self._poller.postpone(self._socket.fileno(), _IN)
 
     def _guard(self, step: Callable[[], None]) -> None:
         """A fault ends this job only, also where it is our own."""
@@ -287,6 +296,9 @@ class Connection:
         reusable = fault is None and job.answer.keep_alive and not job.left and not self._deaf
         self._settle(job)
         if reusable:
+            if self._later:
+                self._later = False
+                self._poller.prefer(self._socket.fileno(), self._mask)
             self.idle_since_ns = now_ns()
             self._on_idle(self)
         else:

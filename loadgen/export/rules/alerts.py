@@ -7,11 +7,11 @@ SpecloadServerScrapeFailing alone. Names and annotations follow the monitoring m
 from __future__ import annotations
 
 from loadgen.export.rules.series import ALWAYS_THERE
-from loadgen.export.rules.types import Group, Limits, Rule, Scope, Severity, Windows, alert, group
+from loadgen.export.rules.types import Group, Limits, Rule, Scope, Windows, alert, group
 
-#: Jobs of the scrape configuration (grafana/prometheus/prometheus.yml).
+#: Jobs of the scrape configuration (grafana/prometheus/prometheus.yml) that are to be there always; runs end.
 SERVERS = "inference"
-OURS = "specload|specload-watch"
+WATCHES = "specload-watch"
 
 _WHO = "{{ $labels.arm }} {{ $labels.model_name }} on {{ $labels.instance }} {{ $labels.task_type }}"
 _SERVER = "job, instance, arm, model_name"
@@ -37,6 +37,7 @@ def run_alerts(windows: Windows, limits: Limits) -> list[Group]:
         *_speculation("run", windows, limits),
         _speedup_lost("run", windows, limits),
         _not_delivered(windows, limits),
+        _held_back(windows, limits),
         _in_progress(),
     ]
     return [group("specload_run_alerts", windows.run_interval, rules)]
@@ -102,8 +103,7 @@ def _speedup_lost(scope: Scope, windows: Windows, limits: Limits) -> Rule:
 
 def _burns(what: str, series: str, objective: float, windows: Windows, words: str) -> list[Rule]:
     rules = []
-    severities: tuple[Severity, ...] = ("critical", "warning")
-    for severity in severities:
+    for severity in dict.fromkeys(burn.severity for burn in windows.burns):
         parts = []
         for burn in windows.burns:
             if burn.severity == severity:
@@ -127,7 +127,7 @@ def _burns(what: str, series: str, objective: float, windows: Windows, words: st
 def _scrape_failing(windows: Windows) -> Rule:
     """No answer; one without any known family (renamed, a gateway's, HTML); our own scraper's errors."""
     expr = f"""
-        up{{job=~"{SERVERS}|{OURS}"}} == 0
+        up{{job=~"{SERVERS}|{WATCHES}"}} == 0
         or up{{job="{SERVERS}"}} == 1 unless on (job, instance) {{__name__=~"{"|".join(ALWAYS_THERE)}"}}
         or sum by (job, instance, arm) (rate(specload_server_scrape_errors_total[{windows.rate}])) / (sum by (job, instance, arm) (rate(specload_server_scrapes_total[{windows.rate}])) > 0) > 0.5"""  # noqa: E501
     return alert(
@@ -150,6 +150,24 @@ def _not_delivered(windows: Windows, limits: Limits) -> Rule:
         summary="The servers were not asked what the scenario says.",
         description=f"{{{{ $labels.arm }}}} of {{{{ $labels.instance }}}}: send lag P99 over {limits.send_lag_s:g} s, "
         f"or over {limits.dropped:.0%} of the scheduled requests dropped (value {{{{ $value | humanize }}}}).",
+    )  # fmt: skip
+
+
+def _held_back(windows: Windows, limits: Limits) -> Rule:
+    """What is in flight of ours is running or waiting there, unless something in between lets only so much through."""
+    w = windows.run_rate
+    in_flight = f"avg_over_time(specload_inflight_requests[{w}])"
+    there = (
+        f"avg_over_time(specload_server_running_requests[{w}]) + avg_over_time(specload_server_waiting_requests[{w}])"
+    )
+    expr = f"""
+        {in_flight} - ({there}) > {limits.held_back:g} * {in_flight}
+        and {in_flight} - ({there}) > {limits.held_back_requests:g}"""
+    return alert(
+        "SpecloadRequestsHeldBack", expr, "warning", "run", hold=windows.run_hold,
+        summary="Something between the load generator and the servers holds requests back.",
+        description="{{ $labels.arm }} of {{ $labels.instance }}: {{ $value | humanize }} requests in flight that the "
+        "servers neither run nor have waiting.",
     )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from loadgen.analyze import G, Summary
+from loadgen.export.buckets import LATENCY_EDGES_S
 from loadgen.export.rules.types import Group, Limits, Rule, Windows, alert, group
 
 #: The summary's names of sources, as the metrics call them.
@@ -82,6 +83,8 @@ def _ttft(arm: str, task: str, cell: G, windows: Windows, limits: Limits) -> Rul
         why = cell.stream.ttft_s.reasons.get("p99") or cell.stream.ttft_s.reason or "not measured"
         return f"{arm}, {task}: no TTFT limit: {why}"
     by, limit = "job, instance, arm, task_type", TTFT_MARGIN * p99
+    if limit >= LATENCY_EDGES_S[-1]:
+        return f"{arm}, {task}: no TTFT limit: {limit:.3g} s is beyond the last bucket, which no quantile exceeds"
     of, w = f'{{arm="{arm}",task_type="{task}",stream="true"}}', windows.rate
     expr = (
         f"histogram_quantile(0.99, sum by ({by}, le) (rate(specload_ttft_seconds_bucket{of}[{w}]))) > {limit:.4g}\n"

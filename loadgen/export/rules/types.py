@@ -75,6 +75,8 @@ class Limits:
     error_objective: float = 0.99
     send_lag_s: float = 0.1
     dropped: float = 0.01
+    held_back: float = 0.1
+    held_back_requests: float = 4.0
 
 
 def record(name: str, expr: str, **labels: str) -> Rule:

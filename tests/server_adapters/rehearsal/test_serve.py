@@ -19,8 +19,9 @@ import pytest
 from server_adapters.rehearsal.__main__ import main, parser
 from server_adapters.rehearsal.config import SPEC_METRICS, RehearsalConfig, parse_spec
 from server_adapters.rehearsal.engine import Engine
-from server_adapters.rehearsal.faults import KINDS
+from server_adapters.rehearsal.faults import KINDS, Faults
 from server_adapters.rehearsal.models import Models
+from server_adapters.rehearsal.runner import Runner
 from server_adapters.rehearsal.serve import (
     ServeError,
     from_json,
@@ -29,7 +30,7 @@ from server_adapters.rehearsal.serve import (
     to_json,
 )
 from server_adapters.rehearsal.simulate import Case, SimulationPlan, Stage, simulate
-from server_adapters.rehearsal.types import EngineRequest, SamplingParams, SpeculationConfig
+from server_adapters.rehearsal.types import EngineConfig, EngineRequest, SamplingParams, SpeculationConfig
 
 Start = Callable[..., Awaitable[Any]]
 
@@ -234,3 +235,14 @@ async def test_saturation_is_told(start_server: Start) -> None:
 def test_sampling_defaults_that_cannot_be_read(text: str) -> None:
     with pytest.raises(ValueError, match=r"generation_config"):
         RehearsalConfig(generation_config=text).engine()
+
+
+async def test_a_request_that_comes_right_after_a_step_waits_no_negative_time(models: Models) -> None:
+    """The engine has no work, and does not wait for any yet: its clock is that of the last step's end (D2)."""
+    runner = Runner(Engine(EngineConfig(), models), Faults())
+    await asyncio.sleep(0)
+    runner._clock_s = time.monotonic() - 0.01
+    request = EngineRequest("r1", (5, 6, 7), SamplingParams(max_tokens=1))
+    runner.submit(request, 1)
+    await runner._step()
+    assert runner.histograms.families["request_queue_time_seconds"].total >= 0
