@@ -285,7 +285,7 @@ def _watch() -> list[Panel]:
             "Restarts seen",
             "Counters of a server that went back. Counts go on where they were.",
             "short",
-            Ask(counted("server_counter_resets_total", "increase"), _LEGEND),
+            Ask(counted("server_resets_total", "increase"), _LEGEND),
             reach=1,
         ),
     ]
