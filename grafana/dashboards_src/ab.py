@@ -160,6 +160,7 @@ def _by_task() -> list[Panel]:
             "s",
             Ask(quantile(0.5, by, "tpot_seconds"), legend),
             width=6,
+            height=10,
         ),
         lines(
             "Time to first token, P95",
@@ -167,6 +168,7 @@ def _by_task() -> list[Panel]:
             "s",
             Ask(quantile(0.95, by, "ttft_seconds", 'stream="true"'), legend),
             width=6,
+            height=10,
         ),
         lines(
             "Acceptance rate by task",
@@ -176,6 +178,7 @@ def _by_task() -> list[Panel]:
             "percentunit",
             Ask(ratio(accepted, drafted), legend),
             width=6,
+            height=10,
             high=1,
         ),
         lines(
@@ -184,6 +187,7 @@ def _by_task() -> list[Panel]:
             "none",
             Ask(f"1 + {ratio(accepted, rounds)}", legend),
             width=6,
+            height=10,
             low=1,
             decimals=2,
         ),

@@ -66,7 +66,7 @@ def _state() -> list[Panel]:
             "Targets up",
             "Whether Prometheus can read the target. What is down is not idle: nothing else here is known of it.",
             "none",
-            Ask(series_of("up"), "{{job}} {{instance}}"),
+            Ask(f"up{{{','.join(_SERVER)}}}", "{{job}} {{instance}}"),
             width=8,
             height=5,
             words={"0": ("down", RED), "1": ("up", GREEN)},
@@ -89,6 +89,7 @@ def _state() -> list[Panel]:
             width=6,
             height=5,
             limits=((None, RED), (0, GREEN)),
+            none="too little traffic",
             decimals=1,
         ),
         number(
@@ -101,29 +102,28 @@ def _state() -> list[Panel]:
             width=6,
             height=5,
             limits=((None, RED), (0, GREEN)),
+            none="too little traffic",
             decimals=1,
         ),
     ]
 
 
-def series_of(name: str) -> str:
-    return f"{name}{{{','.join(_SERVER)}}}"
-
-
 def _budget() -> list[Panel]:
     pages = [burn for burn in _WINDOWS.burns if burn.severity == "critical"]
-    spans = list(dict.fromkeys(span for burn in pages for span in (burn.short, burn.long)))
-    limits = ((None, GREEN), (min(b.factor for b in pages), ORANGE), (max(b.factor for b in pages), RED))
+    factors = [burn.factor for burn in pages]
+    limits = ((None, GREEN), (min(factors), ORANGE), (max(factors), RED))
 
     def burning(name: str, objective: float) -> list[Ask]:
-        return [
-            Ask(f"{_canary(f'{name}:ratio_rate{span}')} / {1 - objective:g}", f"{_LEGEND} {span}") for span in spans
-        ]
+        asks = []
+        for burn in pages:
+            short, long = (_canary(f"{name}:ratio_rate{span}") for span in (burn.short, burn.long))
+            less = f"({short} < {long} or {long})"
+            asks.append(Ask(f"{less} / {1 - objective:g}", f"{_LEGEND} {burn.short}, {burn.long}"))
+        return asks
 
     why = (
         "How many times too fast the budget is used: at 1 it lasts exactly its period. An alert pages where a short "
-        "and a "
-        "long window are both above the line."
+        "and a long window are both above their line, so the smaller of the two is drawn."
     )
     return [
         lines(
@@ -133,6 +133,8 @@ def _budget() -> list[Panel]:
             *burning("errors", _LIMITS.error_objective),
             width=12,
             limits=limits,
+            reach=max(factors),
+            beside=True,
         ),
         lines(
             f"Burn of first tokens later than {_LIMITS.ttft_s:g} s",
@@ -141,6 +143,8 @@ def _budget() -> list[Panel]:
             *burning("ttft_over_limit", _LIMITS.ttft_objective),
             width=12,
             limits=limits,
+            reach=max(factors),
+            beside=True,
         ),
     ]
 
@@ -209,7 +213,8 @@ def _drift() -> list[Panel]:
             f"Change over {hours} along a straight line, in points; the alert fires below −{_LIMITS.drift:g}.",
             "percentunit",
             Ask(f"deriv({acceptance}[{hours}]) * {seconds}", _LEGEND),
-            low=None,
+            low=-1,
+            high=1,
             limits=((None, RED), (-_LIMITS.drift, GREEN)),
         ),
         lines(
@@ -250,12 +255,14 @@ def _load() -> list[Panel]:
 
 
 def _watch() -> list[Panel]:
-    def rate(name: str) -> str:
-        return f"sum by (instance, arm) (rate({series(name, *_SERVER)}[{RATE}]))"
+    """Of `specload watch` alone: runs look at servers too, and have run_info."""
+    alone = f"unless on (job, instance) {series('run_info', *_SERVER)}"
 
-    restarts = f"sum by (instance, arm) (increase({series('server_resets_total', *_SERVER)}[{RATE}]))"
+    def counted(name: str, how: str = "rate") -> str:
+        return f"sum by (instance, arm) ({how}({series(name, *_SERVER)}[{RATE}]) {alone})"
+
     state = [
-        Ask(f"max by (arm, instance) ({series(f'server_{name}_requests', *_SERVER)})", f"{_LEGEND} {name}")
+        Ask(f"max by (arm, instance) ({series(f'server_{name}_requests', *_SERVER)} {alone})", f"{_LEGEND} {name}")
         for name in ("running", "waiting")
     ]
     return [
@@ -264,12 +271,13 @@ def _watch() -> list[Panel]:
             "At the newest look, all pages of the arm; absent where the page does not tell.",
             "short",
             *state,
+            beside=True,
         ),
         lines(
             "Looks that failed",
             "Share of looks at the server's metrics that gave no usable page. Nothing is known of the time between.",
             "percentunit",
-            Ask(ratio(rate("server_scrape_errors_total"), rate("server_scrapes_total")), _LEGEND),
+            Ask(ratio(counted("server_scrape_errors_total"), counted("server_scrapes_total")), _LEGEND),
             high=1,
             limits=((None, GREEN), (0.5, RED)),
         ),
@@ -277,7 +285,8 @@ def _watch() -> list[Panel]:
             "Restarts seen",
             "Counters of a server that went back. Counts go on where they were.",
             "short",
-            Ask(restarts, _LEGEND),
+            Ask(counted("server_resets_total", "increase"), _LEGEND),
+            reach=1,
         ),
     ]
 

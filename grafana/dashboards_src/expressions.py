@@ -8,6 +8,8 @@ from typing import Any
 
 import promql_parser as promql
 
+#: How a matcher of equality reads.
+EQUAL = "MatchOp.Equal"
 RATES = frozenset({"rate", "irate", "increase"})
 
 

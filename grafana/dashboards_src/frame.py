@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,6 +44,12 @@ def as_json(page: Page) -> str:
     """What Grafana imports; the same text for the same page."""
     built = json.loads(json.dumps(_built(page), cls=JSONEncoder))
     return json.dumps(built, indent=2, ensure_ascii=False, sort_keys=True) + "\n"
+
+
+def read_back(dashboard: Mapping[str, Any]) -> dict[str, Any]:
+    """As Grafana's own model has it: what it does not know is gone."""
+    read: dict[str, Any] = json.loads(json.dumps(m.Dashboard.from_json(dict(dashboard)), cls=JSONEncoder))
+    return read
 
 
 def _built(page: Page) -> m.Dashboard:

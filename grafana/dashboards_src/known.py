@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import cache
 
 import yaml
@@ -34,17 +35,16 @@ def counters() -> frozenset[str]:
     return frozenset(own | {name for name in _servers() if name.endswith(("_total", *(f"_{end}" for end in _ENDS)))})
 
 
-@cache
-def counted_by_sources() -> frozenset[str]:
-    """Series with a source label, of which the sources count the same work."""
-    return frozenset(name for name, labels in known_series().items() if "source" in labels)
+def never_mixed(names: Iterable[str]) -> set[str]:
+    """Labels of these series over whose values no sum has a meaning."""
+    return {label for name in names for label in known_series().get(name, ()) if label in ("source", "stream")}
 
 
 _ENDS = ("bucket", "sum", "count")
 
 
 def _own() -> dict[str, frozenset[str]]:
-    found = {}
+    found: dict[str, frozenset[str]] = {}
     for family in FAMILIES.values():
         labels = TARGET | set(family.labels)
         if family.kind == "histogram":

@@ -10,9 +10,18 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from grafana.dashboards_src.expressions import divisions, every_node, guarded, kept, named_labels, parsed, selectors
+from grafana.dashboards_src.expressions import (
+    EQUAL,
+    divisions,
+    every_node,
+    guarded,
+    kept,
+    named_labels,
+    parsed,
+    selectors,
+)
 from grafana.dashboards_src.interpolate import Dashboard, interpolated, panels, placeholder, placeholders, variables
-from grafana.dashboards_src.known import counted_by_sources, counters, known_series
+from grafana.dashboards_src.known import counters, known_series, never_mixed
 
 UID = "${datasource}"
 TAG = "specload"
@@ -192,16 +201,14 @@ def _uneditable(dashboard: Dashboard) -> Said:
         yield "dashboard", "editable: what is changed in Grafana is lost with the next start"
 
 
-def _sources(dashboard: Dashboard) -> Said:
-    """Sources of speculation count the same work: one is chosen, or each stays a series of its own."""
+def _apart(dashboard: Dashboard) -> Said:
+    """Sources of speculation count the same work, and streams and whole bodies are different things to time: one is
+    chosen, or each stays a series of its own."""
     for where, tree in _trees(dashboard):
         for one in selectors(tree):
-            if not counted_by_sources() & set(one.names) or ("source", "MatchOp.Equal") in {
-                m[:2] for m in one.matchers
-            }:
-                continue
-            if any("source" not in by for node in one.around if (by := kept(node)) is not None):
-                yield where, f"{', '.join(one.names)} is summed over source"
+            for label in never_mixed(one.names) - {name for name, how, _ in one.matchers if how == EQUAL}:
+                if any(label not in by for node in one.around if (by := kept(node)) is not None):
+                    yield where, f"{', '.join(one.names)} is mixed over {label}"
 
 
 def _known(dashboard: Dashboard) -> Said:
@@ -262,7 +269,7 @@ RULES: Mapping[str, Callable[[Dashboard], Said]] = {
     "target-counter-agg": _counters,
     "target-scoped": _scoped,
     "uneditable-dashboard": _uneditable,
-    "sources-apart": _sources,
+    "never-mixed": _apart,
     "known-series": _known,
     "guarded-divisors": _divisors,
     "layout": _layout,

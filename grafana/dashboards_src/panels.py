@@ -17,6 +17,13 @@ from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 DATASOURCE = c.DataSourceRef(type_val="prometheus", uid="${datasource}")
 GREEN, ORANGE, RED, BLUE, GREY = "green", "orange", "red", "blue", "text"
 
+#: Grafana draws a line of zeros on an axis to 100, which is 10000 % of a share.
+SMALL_SHARE = 0.05
+#: Of the names beside large numbers: what Grafana chooses cannot be read where there are several.
+NAME_PX = 12
+#: Of a table's column, px; Grafana's own least of 150 hides columns of narrow panels.
+COLUMN_PX = 60
+
 Panel = Builder[m.Panel]
 #: Value from which the colour holds; the first one has None.
 Steps = Sequence[tuple[float | None, str]]
@@ -36,13 +43,15 @@ class Ask:
 def lines(
     title: str, description: str, unit: str, *asks: Ask, width: int = 8, height: int = 8,
     low: float | None = 0, high: float | None = None, limits: Steps = (), exemplars: bool = False,
-    decimals: int | None = None,
+    decimals: int | None = None, reach: float | None = None, beside: bool = False,
 ) -> Panel:  # fmt: skip
-    """Over time. `limits`: drawn as lines, coloured from there on."""
+    """Over time. `limits`: drawn as lines, coloured from there on. `reach`: what the axis reaches at least.
+    `beside`: the legend is at the right, for many lines."""
+    place = c.LegendPlacement.RIGHT if beside else c.LegendPlacement.BOTTOM
     panel = (
         timeseries.Panel().title(title).description(description).datasource(DATASOURCE).unit(unit).span(width)
         .height(height).line_width(1).fill_opacity(0).show_points(c.VisibilityMode.AUTO)
-        .legend(common.VizLegendOptions().display_mode(c.LegendDisplayMode.LIST).placement(c.LegendPlacement.BOTTOM).show_legend(True).calcs([]))
+        .legend(common.VizLegendOptions().display_mode(c.LegendDisplayMode.LIST).placement(place).show_legend(True).calcs([]))
         .tooltip(common.VizTooltipOptions().mode(c.TooltipDisplayMode.MULTI).sort(c.SortOrder.DESCENDING))
     )  # fmt: skip
     for ask, ref in zip(asks, _refs(), strict=False):
@@ -50,6 +59,10 @@ def lines(
     if limits:
         panel.thresholds(_thresholds(limits))
         panel.thresholds_style(common.GraphThresholdsStyleConfig().mode(c.GraphThresholdsStyleMode.DASHED))
+    if reach is None and unit == "percentunit" and low == 0 and high is None:
+        reach = SMALL_SHARE
+    if reach is not None:
+        panel.axis_soft_max(reach)
     return _scaled(panel, low, high, decimals)
 
 
@@ -64,7 +77,7 @@ def number(
         .height(height).no_value(none).graph_mode(c.BigValueGraphMode.NONE)
         .color_mode(c.BigValueColorMode.VALUE).justify_mode(c.BigValueJustifyMode.AUTO).text_mode(c.BigValueTextMode.AUTO)
         .reduce_options(common.ReduceDataOptions().calcs(["lastNotNull"]).values(False))
-        .thresholds(_thresholds(limits or ((None, GREY),)))
+        .text(common.VizTextDisplayOptions().title_size(NAME_PX)).thresholds(_thresholds(limits or ((None, GREY),)))
     )  # fmt: skip
     for ask, ref in zip(asks, _refs(), strict=False):
         panel.with_target(_target(ask, ref).instant() if instant else _target(ask, ref).range())
@@ -93,37 +106,41 @@ def bars(
 def rows(
     title: str, description: str, unit: str, *asks: Ask, order: Sequence[str], width: int = 24, height: int = 8,
     hidden: Sequence[str] = (), words: Mapping[str, tuple[str, str]] | None = None,
+    widths: Mapping[str, int] | None = None,
 ) -> Panel:  # fmt: skip
-    """A table: labels are columns, in this order, then each query's value under its legend."""
+    """A table: labels are columns, in this order, then each query's value under its legend. `words`: text and colour
+    instead of the last query's values. `widths`: of columns, px; the others share the rest."""
     panel = (
         table.Panel().title(title).description(description).datasource(DATASOURCE).unit(unit).span(width)
-        .height(height).show_header(True).cell_height(c.TableCellHeight.SM).filterable(False)
+        .height(height).show_header(True).cell_height(c.TableCellHeight.SM).filterable(False).min_width(COLUMN_PX)
     )  # fmt: skip
     names = {}
     for ask, ref in zip(asks, _refs(), strict=False):
         panel.with_target(_target(ask, ref).format(PromQueryFormat.TABLE).instant())
         names["Value" if len(asks) == 1 else f"Value #{ref}"] = ask.legend
-        properties: list[Any] = [m.DynamicConfigValue("unit", ask.unit)] if ask.unit else []
-        if ask.decimals is not None:
-            properties.append(m.DynamicConfigValue("decimals", ask.decimals))
-        if properties:
+        if properties := _column(ask, words if ask is asks[-1] else None):
             panel.override_by_name(ask.legend, properties)
-    shown = [*order, *(value for value in names if value not in hidden)]
+    for column, width_px in (widths or {}).items():
+        panel.override_by_name(column, [m.DynamicConfigValue("custom.width", width_px)])
     if len(asks) > 1:
         panel.with_transformation(m.DataTransformerConfig("merge", options={}))
-    panel.with_transformation(
-        m.DataTransformerConfig(
-            "organize",
-            options={
-                "excludeByName": dict.fromkeys(("Time", *hidden), True),
-                "indexByName": {name: i for i, name in enumerate(shown)},
-                "renameByName": {name: legend for name, legend in names.items() if legend},
-            },
-        )
-    )
+    options = {
+        "excludeByName": dict.fromkeys(("Time", *hidden), True),
+        "indexByName": {name: i for i, name in enumerate((*order, *names))},
+        "renameByName": {name: legend for name, legend in names.items() if legend},
+    }
+    return panel.with_transformation(m.DataTransformerConfig("organize", options=options))
+
+
+def _column(ask: Ask, words: Mapping[str, tuple[str, str]] | None) -> list[m.DynamicConfigValue]:
+    """A mapping for the whole table would also turn a label "1" into its word."""
+    properties = [m.DynamicConfigValue("unit", ask.unit)] if ask.unit else []
+    if ask.decimals is not None:
+        properties.append(m.DynamicConfigValue("decimals", ask.decimals))
     if words:
-        panel.mappings([_mapping(words)])
-    return panel
+        properties.append(m.DynamicConfigValue("mappings", [_mapping(words)]))
+        properties.append(m.DynamicConfigValue("custom.cellOptions", {"type": "color-text"}))
+    return properties
 
 
 def density(title: str, description: str, unit: str, ask: Ask, *, width: int = 12, height: int = 8) -> Panel:

@@ -44,6 +44,12 @@ def newest(by: str, name: str, *matchers: str) -> str:
     return f"max by ({by}) ({of_run(series(name, ARM, *matchers))})"
 
 
+def last(by: str, name: str, *matchers: str) -> str:
+    """A gauge as it was last seen of the chosen run, which may have ended."""
+    run = f"last_over_time({series('run_info', ONE_RUN)}[{RANGE}])"
+    return f"max by ({by}) (last_over_time({series(name, ARM, *matchers)}[{RANGE}]) and on (job, instance) {run})"
+
+
 def final(by: str, name: str, *matchers: str, run: str = ONE_RUN) -> str:
     """A number of the finished run, from its records."""
     return f"max by ({by}) (last_over_time({series(name, run, *matchers)}[{RANGE}]))"

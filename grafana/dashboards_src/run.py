@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from grafana.dashboards_src.frame import Page, Row, arm_choices, marks, run_choice, source_choice
-from grafana.dashboards_src.panels import GREEN, ORANGE, RED, Ask, Panel, density, lines, number, rows
+from grafana.dashboards_src.panels import GREEN, GREY, ORANGE, RED, Ask, Panel, density, lines, number, rows
 from grafana.dashboards_src.queries import (
     ARM,
     ONE_RUN,
     RATE,
     SOURCE,
     final,
+    last,
     newest,
     of_run,
     quantile,
@@ -20,6 +21,7 @@ from grafana.dashboards_src.queries import (
 
 VERDICTS = {"0": ("fail", RED), "1": ("pass", GREEN), "-1": ("inconclusive", ORANGE)}
 VALIDITY = {"0": ("invalid", RED), "1": ("valid", GREEN), "-1": ("doubtful", ORANGE)}
+COUNTERS = {"0": ("none", GREY), "1": ("there", GREEN)}
 _OK_ONLY = "Of requests that ended ok; failures are not in it, see the errors beside it."
 _BUCKETS = "From buckets, so some percent off; the report's percentiles are exact."
 _STREAMS = 'stream="true"'
@@ -35,7 +37,8 @@ def page() -> Page:
         refresh="5s",
         variables=[run_choice(), arm_choices(ONE_RUN), source_choice()],
         annotations=[
-            marks("Phase", "run_phase_timestamp_seconds", "{{phase}}", "blue", ONE_RUN),
+            # each segment drains: with those marks nothing else would be seen
+            marks("Phase", "run_phase_timestamp_seconds", "{{phase}}", "blue", ONE_RUN, 'phase!="drain"'),
             marks("Stage", "run_stage_timestamp_seconds", "{{stage}}", "purple", ONE_RUN),
         ],
         rows=[
@@ -71,15 +74,15 @@ def _verdict() -> list[Panel]:
             height=6,
             none="not yet",
         ),
-        rows(
-            "Thresholds",
-            "Each threshold's value and its limit, as judged at the end.",
-            "short",
-            Ask(final("arm, threshold", "threshold_value"), "value"),
-            Ask(final("arm, threshold", "threshold_limit"), "limit"),
-            order=("threshold", "arm"),
-            width=8,
+        number(
+            "Draft counters",
+            "Whether the newest look at the servers' metrics found draft counters. None is not 0 drafts: it is a "
+            "server (or a gateway before it) that does not tell.",
+            "none",
+            Ask(last("arm", "server_spec_counters"), "{{arm}}"),
+            words=COUNTERS,
             height=6,
+            none="not told",
         ),
         rows(
             "Arms",
@@ -88,7 +91,18 @@ def _verdict() -> list[Panel]:
             Ask(final("arm, scenario, engine, engine_version, k, method", "run_info"), "there"),
             order=("arm", "scenario", "engine", "engine_version", "method", "k"),
             hidden=("Value",),
-            width=8,
+            widths={"scenario": 160, "engine": 70, "engine_version": 150, "k": 50},
+            width=12,
+            height=6,
+        ),
+        rows(
+            "Thresholds",
+            "Each threshold's value and its limit, as judged at the end.",
+            "short",
+            Ask(final("arm, threshold", "threshold_value"), "value"),
+            Ask(final("arm, threshold", "threshold_limit"), "limit"),
+            order=("threshold", "arm"),
+            widths={"arm": 120, "value": 120, "limit": 120},
             height=6,
         ),
     ]
@@ -136,6 +150,7 @@ def _load() -> list[Panel]:
             "percentunit",
             *lost,
             width=6,
+            high=1,
             limits=((None, GREEN), (0.01, RED)),
         ),
         lines(
@@ -203,6 +218,7 @@ def _latency() -> list[Panel]:
             "s",
             *_percentiles("arm", "{{arm}}", "ttft_seconds", _STREAMS),
             width=6,
+            height=10,
             exemplars=True,
         ),
         lines(
@@ -211,6 +227,7 @@ def _latency() -> list[Panel]:
             "s",
             *_percentiles("arm", "{{arm}}", "tpot_seconds"),
             width=6,
+            height=10,
         ),
         lines(
             "Total time",
@@ -219,6 +236,7 @@ def _latency() -> list[Panel]:
             *_percentiles("arm", "{{arm}}", "total_time_seconds", _STREAMS),
             whole,
             width=6,
+            height=10,
         ),
         density(
             "Gaps between chunks",
@@ -227,6 +245,7 @@ def _latency() -> list[Panel]:
             "s",
             Ask(gaps, "{{le}}"),
             width=6,
+            height=10,
         ),
     ]
 

@@ -11,6 +11,7 @@ _STAGES = 'stage!="all"'
 _BY = "run_id, arm, stage"
 _ENDED = "From the records of finished runs."
 _LEGEND = "{{arm}} {{stage}}"
+RUN_ID_PX = 290
 _LEGEND_K = "{{arm}} {{stage}} k={{k}}"
 
 
@@ -60,6 +61,7 @@ def _runs() -> list[Panel]:
             Ask(f"{told}\n* on (run_id) group_left () {verdict}", "verdict"),
             order=("run_id", "scenario", "arm", "engine", "engine_version", "method", "k"),
             height=6,
+            widths={"run_id": RUN_ID_PX},
             words=VERDICTS,
         ),
         rows(
@@ -68,7 +70,8 @@ def _runs() -> list[Panel]:
             "none",
             *asks,
             order=("run_id", "arm", "k", "stage"),
-            height=9,
+            height=11,
+            widths={"run_id": RUN_ID_PX},
         ),
     ]
 

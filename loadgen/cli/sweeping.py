@@ -27,7 +27,7 @@ from loadgen.cli.base import (
     print_json,
 )
 from loadgen.cli.serving import LOCAL, Linger, MetricsHost, MetricsPort, Textfile, served
-from loadgen.experiment import SweepOptions, SweepPlanned, SweepResult, planned_sweep, run_sweep
+from loadgen.experiment import DEFAULT_TRANSPORT, SweepOptions, SweepPlanned, SweepResult, planned_sweep, run_sweep
 from loadgen.redact import printable
 from loadgen.report import RunProgress, render_sweep_plan, render_sweep_terminal
 from loadgen.scenario import load_scenario
@@ -49,7 +49,7 @@ def sweep(
     set_: Set = [],  # noqa: B006
     transport: Annotated[
         Literal["plain", "kernel"], typer.Option("--transport", help="stamps in user space, or the kernel's (Linux)")
-    ] = "plain",
+    ] = DEFAULT_TRANSPORT,
     workers: Workers = None,
     time_budget: TimeBudget = None,
     metrics_port: MetricsPort = None,

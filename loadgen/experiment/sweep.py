@@ -13,13 +13,13 @@ from typing import Protocol
 
 from loadgen.analyze import SweepSummary
 from loadgen.control import Ask
-from loadgen.errors import ScenarioError, SpecloadError, StorageError, TargetUnusable
-from loadgen.experiment.before import refuse_beyond, refuse_unwritable
-from loadgen.experiment.driving import TransportName
+from loadgen.errors import SpecloadError, StorageError, TargetUnusable
+from loadgen.experiment.before import refuse_unwritable
+from loadgen.experiment.driving import DEFAULT_TRANSPORT, TransportName
 from loadgen.experiment.launchers import with_launcher
-from loadgen.experiment.preflight import redactor_of
 from loadgen.experiment.progress import Progress
 from loadgen.experiment.single import RunOptions, RunResult, run_scenario
+from loadgen.experiment.sweep_begin import begun, refuse_points, resumed
 from loadgen.experiment.sweep_cost import OVERHEAD_S, SweepCost, cost_of
 from loadgen.experiment.sweep_metrics import SweepMetrics
 from loadgen.experiment.sweep_results import save_sweep, save_sweep_page, summarise
@@ -29,16 +29,14 @@ from loadgen.experiment.sweep_state import (
     SearchVisit,
     SweepState,
     VisitState,
-    close_attempts,
     locked,
     now,
-    read_state,
     write_state,
 )
 from loadgen.export import Metrics
-from loadgen.plan import SweepPlan, SweepPoint, at_rate, build_plan, derive, plan_sweep, point_arm, point_k, sweep_of
+from loadgen.plan import SweepPlan, SweepPoint, at_rate, derive, plan_sweep, point_arm, point_k, sweep_of
 from loadgen.record import new_run_id, open_run
-from loadgen.scenario import LoadedScenario, limits_of
+from loadgen.scenario import LoadedScenario
 
 
 class SweepWatch(Protocol):
@@ -63,7 +61,7 @@ class SweepOptions:
     overrides: tuple[str, ...] = ()
     arm_urls: Mapping[str, str] = field(default_factory=dict)
     workers: int | None = None
-    transport: TransportName = "plain"
+    transport: TransportName = DEFAULT_TRANSPORT
     time_budget_s: float | None = None
     metrics: Metrics | None = None
 
@@ -89,7 +87,7 @@ async def run_sweep(loaded: LoadedScenario, options: SweepOptions, watch: SweepW
         refuse_unwritable(options.out)
     watch.begun(folder)
     with locked(folder):
-        state = _resumed(folder, plan) if options.resume is not None else _begun(folder, loaded, plan, options)
+        state = resumed(folder, plan) if options.resume is not None else begun(folder, loaded, plan, options.overrides)
         sweep = _Sweep(loaded, plan, options, watch, folder, state)
         try:
             ended = await sweep.everything()
@@ -110,66 +108,6 @@ def _save_page(folder: Path, summary: SweepSummary, watch: SweepWatch) -> None:
         save_sweep_page(folder, summary)
     except Exception as error:
         watch.say(f"sweep.html was not written: {error}")
-
-
-def refuse_points(loaded: LoadedScenario, plan: SweepPlan) -> None:
-    """Every point's scenario must be one, and within the caps: no load is sent. Raises ScenarioError."""
-    limits = limits_of(loaded.scenario)
-    problems: list[str] = []
-    for point in {point.index: point for point in plan.points}.values():
-        try:
-            refuse_beyond(build_plan(derive(loaded, point)), limits)
-        except ScenarioError as error:
-            problems += [p if p.startswith("at ") else f"at {point.text}: {p}" for p in error.problems]
-    if problems:
-        raise ScenarioError(problems)
-
-
-def _begun(folder: Path, loaded: LoadedScenario, plan: SweepPlan, options: SweepOptions) -> SweepState:
-    scenario, redact = loaded.scenario, redactor_of(loaded.scenario)
-    visits = [
-        VisitState(
-            number=number,
-            index=point.index,
-            slug=point.slug,
-            values=point.values,
-            baseline=point.baseline,
-            repeat=point.repeat,
-            visit=point.visit,
-            arm=point_arm(scenario, point.values),
-        )
-        for number, point in enumerate(plan.visits)
-    ]
-    return SweepState(
-        sweep_id=folder.name,
-        name=scenario.name,
-        objective=scenario.objective,
-        plan_hash=plan.hash,
-        scenario=scenario.model_dump(mode="json"),
-        scenario_path=loaded.path.name if loaded.path else None,
-        scenario_sha256=loaded.text_sha256,
-        overrides=[redact(text) for text in options.overrides],
-        axes=plan.axes,
-        baseline=plan.baseline,
-        started=now(),
-        visits=visits,
-    )
-
-
-def _resumed(folder: Path, plan: SweepPlan) -> SweepState:
-    """Raises ScenarioError where the scenario is another one now."""
-    state = read_state(folder)
-    if state.plan_hash != plan.hash:
-        raise ScenarioError(
-            [
-                f"{folder}: was begun with another scenario (or other --set): its points would not be comparable; "
-                "resume with the scenario as it was, or begin a new sweep without --resume"
-            ]
-        )
-    close_attempts(folder, state)
-    for visit in state.visits:
-        visit.skipped = None
-    return state
 
 
 class _Sweep:

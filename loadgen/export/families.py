@@ -97,7 +97,7 @@ SERVER: tuple[Family, ...] = (
     Family("server_scrapes_total", "counter", ("arm",), "scrapes", "looks at the arm's metrics pages"),
     Family("server_scrape_errors_total", "counter", ("arm",), "scrapes", "looks that gave no usable page"),
     Family("server_scrape_duration_seconds", "gauge", ("arm",), "s", "the newest look, asked to answered"),
-    Family("server_counter_resets_total", "counter", ("arm",), "resets", "counters that went back: a restart"),
+    Family("server_resets_total", "counter", ("arm",), "resets", "counters that went back: a restart"),
     Family("server_running_requests", "gauge", ("arm",), "requests", "running, all pages; gone where not told"),
     Family("server_waiting_requests", "gauge", ("arm",), "requests", "waiting, all pages; gone where not told"),
     Family("server_kv_usage_ratio", "gauge", ("arm",), "ratio", "KV cache used, mean of engines; gone where not told"),

@@ -232,7 +232,7 @@ def _declare_arm(told: Metrics, arm: str) -> None:
     for name in (
         "scheduled_requests_total", "sent_requests_total", "late_requests_total", "inflight_requests",
         "target_concurrency", "target_rate_per_second", "server_scrapes_total", "server_scrape_errors_total",
-        "server_counter_resets_total",
+        "server_resets_total",
     ):  # fmt: skip
         told.declare(name, arm=arm)
     for reason in ("max_in_flight", "stopped"):

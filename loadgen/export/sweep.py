@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from prometheus_client.openmetrics.exposition import generate_latest
+from prometheus_client.exposition import choose_encoder
 
 from loadgen.analyze import Curve, SweepSummary
 from loadgen.errors import StorageError
@@ -70,7 +70,8 @@ def write_sweep_openmetrics(summary: SweepSummary, path: Path) -> int:
     tell_sweep(metrics, summary)
     for state, n in summary.totals.items():
         metrics.set("sweep_visits", n, sweep_id=summary.sweep_id, state=state)
-    text = generate_latest(metrics.registry).decode()
+    encode, _ = choose_encoder("application/openmetrics-text")
+    text = encode(metrics.registry).decode()
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:

@@ -25,6 +25,8 @@ READY = "ready"
 #: A metrics page larger than this is none.
 MAX_PAGE_BYTES = 32 * 2**20
 RETRY_AFTER_S = 0.1
+#: The second try of a look that matters may take so many times as long: a page may be slow just when its server is.
+RETRY_PATIENCE = 3
 
 Parse = Callable[[str], MetricsPage]
 
@@ -38,7 +40,7 @@ class Setup:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Scrape all of the arm's pages now. `retry`: once more where a page could not be reached."""
+    """Scrape all of the arm's pages now. `retry`: once more, with more patience, where a page could not be reached."""
 
     ticket: int
     arm: str
@@ -168,7 +170,7 @@ class _Process:
         for arm in self._setup.arms:
             headers = {name: secret.get_secret_value() for name, secret in arm.headers.items()}
             self._clients[arm.name] = httpx.AsyncClient(
-                timeout=self._setup.timeout_s,
+                timeout=self._setup.timeout_s * RETRY_PATIENCE,  # `scrape_page` has the limit of each try
                 headers={**headers, "Accept-Encoding": "identity"},
                 **arm.reach.httpx_options(),
             )
@@ -220,10 +222,11 @@ class _Process:
         finally:
             self._busy.discard((arm.name, url))
 
-    async def _once(self, arm: ScrapeArm, url: str, edge: Edge | None, segment: int | None) -> Scrape:
-        scrape = await scrape_page(
-            self._clients[arm.name], self._parse[arm.name], arm, url, self._setup.timeout_s, edge, segment
-        )
+    async def _once(
+        self, arm: ScrapeArm, url: str, edge: Edge | None, segment: int | None, patience: int = 1
+    ) -> Scrape:
+        limit_s = self._setup.timeout_s * patience
+        scrape = await scrape_page(self._clients[arm.name], self._parse[arm.name], arm, url, limit_s, edge, segment)
         self._send(Seen(scrape))
         return scrape
 
@@ -236,5 +239,5 @@ class _Process:
         scrape = await self._once(arm, url, look.edge, look.segment)
         if look.retry and scrape.status is Scraped.UNREACHABLE:
             await asyncio.sleep(RETRY_AFTER_S)
-            scrape = await self._once(arm, url, look.edge, look.segment)
+            scrape = await self._once(arm, url, look.edge, look.segment, RETRY_PATIENCE)
         return scrape

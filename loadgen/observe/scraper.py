@@ -11,7 +11,7 @@ from multiprocessing.process import BaseProcess
 
 from loadgen.clock import now_ns
 from loadgen.observe.gauges import idle, load, value
-from loadgen.observe.scrape_process import READY, Done, Failed, Look, Seen, Setup, redactor_of, serve
+from loadgen.observe.scrape_process import READY, RETRY_PATIENCE, Done, Failed, Look, Seen, Setup, redactor_of, serve
 from loadgen.observe.types import Edge, Idle, Scrape, ScrapeArm, Scraped
 from loadgen.processes import signals_held
 from loadgen.redact import names_of
@@ -80,7 +80,8 @@ class Scraper:
             self.gone = f"the scraping process did not start within {START_TIMEOUT_S:g} s"
 
     async def edge(self, arm: str, segment: int, edge: Edge) -> list[Scrape]:
-        """Scrape all the arm's pages now, an unreachable one twice; one scrape a page, marked as the edge."""
+        """Scrape all the arm's pages now; an unreachable one twice, the second time with RETRY_PATIENCE. One scrape a
+        page, marked as the edge."""
         return await self._look(arm, edge, segment, retry=True)
 
     async def wait_idle(self, arm: str, timeout_s: float) -> Idle:
@@ -136,7 +137,7 @@ class Scraper:
             ticket = self._ticket
             answer = self._answers[ticket] = asyncio.get_running_loop().create_future()
             self._send(Look(ticket, arm, edge, segment, retry))
-            limit = self._setup.timeout_s * (2 if retry else 1) + GRACE_S
+            limit = self._setup.timeout_s * (1 + RETRY_PATIENCE if retry else 1) + GRACE_S
             try:
                 return list(await asyncio.wait_for(answer, limit))
             except TimeoutError:

@@ -182,8 +182,9 @@ class Runner:
         if self.dead is not None:
             raise EngineDeadError(self.dead)
         now_s = time.monotonic()
-        arrival_s = min(now_s, self._clock_s) if self.engine.has_work else now_s
-        self.engine.submit(request, arrival_s)
+        if not self.engine.has_work:  # nothing ran since the axis ended: no step begins before this arrival
+            self._clock_s = max(self._clock_s, now_s)
+        self.engine.submit(request, min(now_s, self._clock_s))
         stream = Stream(request, number)
         self._streams[request.request_id] = stream
         self._wake.set()

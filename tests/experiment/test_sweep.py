@@ -231,7 +231,7 @@ async def test_a_budget_that_is_spent_skips_with_its_reason(scenario: MakeScenar
 
 
 async def test_another_scenario_is_not_resumed(scenario: MakeScenario, tmp_path: Path) -> None:
-    """F16: points of different scenarios are not comparable."""
+    """Points of different scenarios are not comparable."""
     file = scenario({"url": "http://127.0.0.1:9"}, sweep=SWEEP)
     result = await run_sweep(load_scenario(file), SweepOptions(tmp_path / "runs", time_budget_s=0.5), Quiet())
     moved = load_scenario(file, arms={"base": "http://127.0.0.1:10"})

@@ -144,6 +144,7 @@ class _Draws:
     e: tuple[Floats, ...]
     speedup: tuple[Floats, ...]
     seen: tuple[Floats, ...]
+    share: float | None
     cases: int
     stretched: float
 
@@ -161,7 +162,7 @@ class _Draws:
         e = tuple((weights @ tokens)[:, None] / (weights @ rounds) for rounds in by_case)
         seen = tuple(tokens.sum() / rounds.sum(axis=0) for rounds in by_case)
         stretched = stretch(cases, LEVEL) if cases > 1 else 1.0
-        return cls(e, tuple(_speedup(drawn, c, share) for drawn in e), seen, cases, stretched)
+        return cls(e, tuple(_speedup(drawn, c, share) for drawn in e), seen, share, cases, stretched)
 
     def limits(self, drawn: tuple[Floats, ...], i: int) -> tuple[float, float] | tuple[None, None]:
         """95 % limits, the lower with unknown places rejected, the upper with them accepted."""
@@ -175,7 +176,8 @@ class _Draws:
         found = []
         for k in (0, *ks):
             gaps = [self._logs(s, best, ks) - self._logs(s, k, ks) for s in self.speedup]
-            if k == best or any(not self._stretch(gap)[0] > 0 for gap in gaps):
+            known = not np.isnan(gaps[0]).any()
+            if k == best or (known and any(self._stretch(gap)[0] <= 0 for gap in gaps)):
                 found.append(k)
         return tuple(found)
 
@@ -194,8 +196,7 @@ def _row(draws: _Draws, i: int, k: int, cost: Costs) -> Predicted:
     c = _cost_of(cost, k)
     e_low, e_high = draws.limits(draws.e, i)
     low, high = draws.limits(draws.speedup, i)
-    # the middle of what was drawn lies at the point, but for the skewness of the resamples
-    speedup = None if c is None else float(np.median(draws.speedup[1][:, i]))
+    speedup = None if c is None else float(_speedup(draws.seen[1][i], np.array(c.value), draws.share))
     return Predicted(k, middle, e_low, e_high, most, fewest, c, speedup, low, high)
 
 
@@ -213,7 +214,7 @@ def _best(rows: Sequence[Predicted]) -> int | None:
 
 def _speedup(e: Floats, c: Floats, share: float | None) -> Floats:
     part = 1.0 if share is None else share
-    return cast("Floats", 1 / (1 - part + part * c / e))
+    return 1 / (1 - part + part * c / e)
 
 
 def _cost_of(cost: Costs, k: int) -> Cost | None:

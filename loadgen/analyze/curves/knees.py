@@ -24,10 +24,10 @@ MIN_LEVELS = 4
 MIN_LEVELS_ONCE = 6
 #: Sharpness of the bend: 1 is the curve level ÷ (a + b · level), 16 a kink.
 _BENDS = (16.0, 4.0, 2.0, 1.0)
-_FIRST_SLOPES = (1.0, 0.9, 0.8, 0.7, 0.6)
+_FIRST_SLOPES = (1.0, 0.85, 0.7)
 #: How far the slope below the knee is expected from 1, as a standard deviation.
 _SLOPE_SPREAD = 0.15
-_PLACES = 81
+_PLACES = 61
 _FITTED = 4  # height, second slope, place, bend
 _AT_KNEE = 0.5
 #: Throughput within this share of the highest is saturated.
@@ -58,11 +58,12 @@ class Knee:
 def knee(levels: Floats, throughput: Floats, latency: Floats | None = None, *, seed: int = 0) -> Knee:
     """Knee of a throughput curve: `levels` (L,) of concurrency or rate, `throughput` and `latency` (L, R), NaN absent.
 
-    The interval comes from resampled repeats; where each level was visited once, from the scatter about the curve.
+    Column r holds the visits of one pass over the levels: a pass that is faster as a whole has the same knee. The
+    interval comes from resampled repeats; where each level was visited once, from the scatter about the curve.
     Raises ValueError for shapes that do not match or a level given twice; too little data is a reason, not an error.
     """
     seen = observe(levels, throughput, positive=True)
-    seen = Observed(seen.levels, np.log(seen.values), seen.note)
+    seen = Observed(seen.levels, np.log(seen.values), seen.note).without_passes()
     power = _peak_power(levels, throughput, latency)
     if len(seen.levels) < MIN_LEVELS or seen.levels[0] <= 0:
         why = f"not enough data: a knee needs {MIN_LEVELS} levels above 0, there are {int((seen.levels > 0).sum())}"
@@ -76,7 +77,7 @@ def knee(levels: Floats, throughput: Floats, latency: Floats | None = None, *, s
         return _unsure(seen, curves, place, power)
     variance = max(scatter, shown)
     places = curves.fit(seen.resampled(seed, variance), variance).places
-    low, high = between(places)
+    low, high = curves.widened(*between(places))
     return _found(seen, curves.top(best), place, low, high, power)
 
 
@@ -86,14 +87,13 @@ def _unsure(seen: Observed, curves: _Curves, place: float, power: float | None) 
     why = f"not enough data for an interval: repeat the visits, or test {MIN_LEVELS_ONCE} levels"
     if not inside:
         why = joined(_outside(seen, place), why) or why
-    saturated = curves.top(curves.fit(seen.means[None], 0.0)) if inside else None
+    start = curves.top(curves.fit(seen.means[None], 0.0))
+    saturated = (start, float(seen.levels[-1])) if inside else None
     level = math.exp(place) if inside else None
     return Knee(level, None, None, saturated, power, seen.n, METHOD, joined(why, seen.note))
 
 
-def _found(
-    seen: Observed, top: tuple[float, float], place: float, low: float, high: float, power: float | None
-) -> Knee:
+def _found(seen: Observed, top: float, place: float, low: float, high: float, power: float | None) -> Knee:
     inside = math.isfinite(low) and math.isfinite(high) and math.isfinite(place)
     if not inside:
         above = math.exp(low) if math.isfinite(low) else None
@@ -106,7 +106,8 @@ def _found(
         return Knee(None, above, below, None, power, seen.n, METHOD, joined(why, seen.note))
     level = math.exp(place)
     low, high = min(math.exp(low), level), max(math.exp(high), level)
-    return Knee(level, low, high, top, power, seen.n, METHOD, joined(_disagrees(seen, low, high, power), seen.note))
+    doubts = joined(_disagrees(seen, low, high, power), seen.note)
+    return Knee(level, low, high, (top, float(seen.levels[-1])), power, seen.n, METHOD, doubts)
 
 
 def _outside(seen: Observed, place: float) -> str:
@@ -165,6 +166,12 @@ class _Curves:
         at, bend, first = np.meshgrid(np.linspace(x[0], x[-1], _PLACES), _BENDS, _FIRST_SLOPES, indexing="ij")
         self.at, self.bend, self.first = at.ravel(), bend.ravel(), first.ravel()
 
+    def widened(self, low: float, high: float) -> tuple[float, float]:
+        """Limits with half a step of the tried places on either side, within the levels; infinite ones stay."""
+        half = float(self.x[-1] - self.x[0]) / (_PLACES - 1) / 2
+        low = max(low - half, float(self.x[0])) if math.isfinite(low) else low
+        return low, min(high + half, float(self.x[-1])) if math.isfinite(high) else high
+
     @cached_property
     def _beyond(self) -> Floats:
         """(cells, L) how far each level is beyond the bend."""
@@ -207,11 +214,11 @@ class _Curves:
         found: Floats = np.where(places < self.x[0], -np.inf, places)
         return found
 
-    def top(self, fits: _Fits) -> tuple[float, float]:
-        """From the level at which the first of the fitted curves reaches its plateau, to the highest."""
+    def top(self, fits: _Fits) -> float:
+        """The level from which on the first of the fitted curves is saturated."""
         cell, second = int(fits.cells[0]), float(fits.second[0])
         x = np.linspace(self.x[0], self.x[-1], 2001)
         beyond = np.logaddexp(0.0, self.bend[cell] * (x - self.at[cell])) / self.bend[cell]
         curve = self.first[cell] * (x - beyond) + second * beyond
         reached = x[np.argmax(curve >= curve.max() + math.log(SATURATED_SHARE))]
-        return math.exp(reached), math.exp(self.x[-1])
+        return math.exp(reached)

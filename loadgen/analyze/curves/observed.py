@@ -13,6 +13,8 @@ from loadgen.analyze.statistics import RESAMPLES
 from loadgen.analyze.statistics.distributions import normal_quantile, t_quantile
 from loadgen.analyze.statistics.types import LEVEL
 
+#: Nothing measured is larger, nothing positive smaller than its inverse; sums of squares of such numbers are finite.
+_LARGEST = 1e100
 #: A spread below this share of the numbers is their rounding, not noise.
 _ROUNDING = 1e-12
 
@@ -21,11 +23,13 @@ _ROUNDING = 1e-12
 class Observed:
     """`levels` (L,) ascending and different; `values` (L, R), NaN where absent, at least one per level.
 
-    `note`: what was absent, None where nothing was."""
+    `note`: what was absent, None where nothing was. `lost`: degrees of freedom that went into what was taken out of the
+    values."""
 
     levels: Floats
     values: Floats
     note: str | None
+    lost: int = 0
 
     @property
     def counts(self) -> Floats:
@@ -45,7 +49,7 @@ class Observed:
     @property
     def dof(self) -> int:
         """Degrees of freedom of the spread within levels: 0 without repeats."""
-        return self.n - len(self.levels)
+        return self.n - len(self.levels) - self.lost
 
     @property
     def variance(self) -> float:
@@ -57,6 +61,15 @@ class Observed:
         residuals = (self.values - self.means[:, None])[np.isfinite(self.values)]
         scale = float(np.abs(self.values[np.isfinite(self.values)]).max())
         return cast("Floats", np.where(np.abs(residuals) <= _ROUNDING * scale, 0.0, residuals))
+
+    def without_passes(self) -> Observed:
+        """The level of each pass (column) taken out: for a shape that does not depend on it, so that drift from pass to
+        pass is no noise. The same where an observation is absent, as passes then hold different levels."""
+        passes = self.values.shape[1]
+        if passes < 2 or len(self.levels) < 2 or not np.isfinite(self.values).all():
+            return self
+        values = self.values - self.values.mean(axis=0) + self.values.mean()
+        return Observed(self.levels, values, self.note, passes - 1)
 
     def resampled(self, seed: int, variance: float = 0.0) -> Floats:
         """(RESAMPLES, L) means with noise like theirs.
@@ -70,7 +83,7 @@ class Observed:
         shown = self.variance / float(counts.mean()) if self.dof else 0.0
         if not shown > 0:
             noise = random.standard_normal((RESAMPLES, len(counts))) * math.sqrt(variance)
-            return cast("Floats", self.means + noise)
+            return self.means + noise
         pool = np.sort(self._residuals) * math.sqrt(self.n / self.dof)
         drawn = random.choice(pool, (RESAMPLES, len(counts), int(counts.max())))
         used = np.arange(drawn.shape[2]) < counts[:, None]
@@ -92,7 +105,7 @@ def observe(levels: Floats, values: Floats, *, positive: bool = False) -> Observ
         raise ValueError(f"(L,) levels and (L, R) values expected, not {x.shape} and {y.shape}")
     order = np.argsort(x, kind="stable")
     x, y = x[order], y[order]
-    usable = np.isfinite(y) & ((y > 0) | (not positive))
+    usable = (np.abs(y) <= _LARGEST) & ((y >= 1 / _LARGEST) | (not positive))
     y[~usable] = np.nan
     kept = usable.any(axis=1) & np.isfinite(x)
     if len(np.unique(x[kept])) < kept.sum():

@@ -1,11 +1,14 @@
 """A run at k played again at shorter draft lengths (docs/method.md, "The draft-length advisor").
 
 An autoregressive drafter that is not a tree proposes from the text before it alone, so whether its token at a place of
-the answer is accepted does not depend on where a round began. Each place of an answer is then known: accepted, or
-rejected (the correction stands there), or unknown: the bonus token after a wholly accepted round, which nobody drafted,
-and what lies beyond the end. At k' <= k the rounds begin elsewhere and ask about known places, and about some unknown
-ones: all rejected and all accepted are the bounds (a place more accepted never makes more rounds), and the middle draws
-them at random with the acceptance seen after as many accepted ones.
+the answer is accepted does not depend on where a round began. (One that goes on from its own hidden states within a
+round, EAGLE or MTP, is better early in a round: for it E at small k' comes out low.)
+
+Each place of an answer is then known: accepted, or rejected (the correction stands there), or unknown: the bonus token
+after a wholly accepted round, which nobody drafted, and what lies beyond the end. At k' <= k the rounds begin elsewhere
+and ask about known places, and about some unknown ones: all rejected and all accepted are the bounds (a place more
+accepted never makes more rounds), and the middle draws them at random with the acceptance seen after as many accepted
+ones.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from loadgen.analyze.curves.observed import Observed, joined, observe
 
 Per = Literal["doubling", "1k_tokens"]
 MIN_LEVELS = 2
+_LARGEST_LOG = 700.0
 #: Mean acceptance that is none: at most this, and at most this share of what it was at shorter inputs.
 NO_ACCEPTANCE = 0.02
 NO_ACCEPTANCE_SHARE = 0.1
@@ -67,10 +68,16 @@ def decay(lengths: Floats, values: Floats, *, per: Per = "doubling", relative: b
     line = fit_line(np.log2(seen.levels) if per == "doubling" else seen.levels / 1000, seen)
     half = line.half_slope
     limits = (None, None) if half is None else (line.slope - half, line.slope + half)
-    found = [None if b is None else math.expm1(b) if relative else b for b in (line.slope, *limits)]
+    found = [_change(b) if relative else b for b in (line.slope, *limits)]
     why = "not enough data for an interval: two lengths, each visited once" if half is None else None
+    why = "the change is larger than any number" if found[0] is None else why
     bent = "not a straight line: the mean slope over the tested lengths" if line.bent else None
     return Slope(found[0], found[1], found[2], per, relative, seen.n, method, joined(why, bent, seen.note))
+
+
+def _change(log_ratio: float | None) -> float | None:
+    """Of a ratio that is a number, -1 to +inf; None for one that is not known or larger than any number."""
+    return None if log_ratio is None or log_ratio > _LARGEST_LOG else math.expm1(log_ratio)
 
 
 def drafter_limit(lengths: Floats, acceptance: Floats) -> Limit | None:

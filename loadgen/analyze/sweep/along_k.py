@@ -203,8 +203,13 @@ def advice_of(along: AlongK, made: Sequence[PointRun]) -> AdviceResult | None:
         best=found.best,
         not_worse=list(found.candidates or (() if found.best is None else (found.best,))),
         reason=found.reason,
-        sentence=_advice_sentence(found, k_max, along.where),
+        sentence=_advice_sentence(found, k_max, along.where)
+        + ("; costs measured once, their own uncertainty is not in it" if _measured_once(known) else ""),
     )
+
+
+def _measured_once(costs: Mapping[int, Cost]) -> bool:
+    return any(c.low is None for k, c in costs.items() if k)
 
 
 def _as_cost(found: Interval) -> Cost | None:

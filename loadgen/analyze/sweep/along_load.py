@@ -30,7 +30,7 @@ def knees_of(plan: SweepPlan, done: Sequence[PointResult]) -> Iterator[KneeResul
                 where=where,
                 arm=arm,
                 knee=_knee_interval(found),
-                saturated=found.saturated,
+                saturated=None if found.saturated is None else (found.saturated[0], float(levels[-1])),
                 sentence=_knee_sentence(found, axis, arm, where, levels),
             )
 

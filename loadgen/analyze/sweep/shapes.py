@@ -42,7 +42,7 @@ def shapes_of(plan: SweepPlan, done: Sequence[PointResult], made: Sequence[Point
     best, costs = [best_of(ladder) for ladder in along], [cost_of(ladder) for ladder in along]
     parts = {
         "knee": (knees, _why_load(plan)),
-        "stops_paying": (breaks, _why_load(plan) or "no arm has a speedup: nothing is compared with a baseline"),
+        "stops_paying": (breaks, _why_load(plan) or ("no arm has a speedup over a baseline" if done else "")),
         "best_k": (best, _why_k(plan)),
         "cost": (costs, _why_k(plan)),
         "advice": (advice, _why_k(plan) or "the largest k is below 2: there is nothing to play again"),

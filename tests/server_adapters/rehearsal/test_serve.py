@@ -19,8 +19,9 @@ import pytest
 from server_adapters.rehearsal.__main__ import main, parser
 from server_adapters.rehearsal.config import SPEC_METRICS, RehearsalConfig, parse_spec
 from server_adapters.rehearsal.engine import Engine
-from server_adapters.rehearsal.faults import KINDS
+from server_adapters.rehearsal.faults import KINDS, Faults
 from server_adapters.rehearsal.models import Models
+from server_adapters.rehearsal.runner import Runner
 from server_adapters.rehearsal.serve import (
     ServeError,
     from_json,
@@ -29,7 +30,7 @@ from server_adapters.rehearsal.serve import (
     to_json,
 )
 from server_adapters.rehearsal.simulate import Case, SimulationPlan, Stage, simulate
-from server_adapters.rehearsal.types import EngineRequest, SamplingParams, SpeculationConfig
+from server_adapters.rehearsal.types import EngineConfig, EngineRequest, SamplingParams, SpeculationConfig
 
 Start = Callable[..., Awaitable[Any]]
 
@@ -204,6 +205,36 @@ async def test_a_slow_reader_gets_merged_chunks_and_loses_nothing(start_server: 
     assert (await stream.next()).token_ids == []
 
 
+async def test_no_step_begins_before_a_request_it_runs_has_arrived(start_server: Start) -> None:
+    """A late process: its only step is over on the engine's axis and not yet delivered when the next request comes.
+
+    Then, long after, two requests in one turn of the loop. No time in the queue is below zero, none is as long as the
+    pause between them.
+    """
+    live = await start_server(speed=1.0)
+    runner = live.server.runner
+    one = SamplingParams(max_tokens=1, ignore_eos=True)
+    runner.submit(EngineRequest("first", (5, 6, 7), one), 1)
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert not runner.engine.has_work
+    time.sleep(0.05)  # noqa: ASYNC251 - the process is late
+    runner.submit(EngineRequest("second", (5, 6, 7), one), 2)
+
+    async def idle() -> bool:
+        return not runner.num_streams
+
+    await live.until(idle)
+    await asyncio.sleep(0.1)
+    for number, name in ((3, "third"), (4, "fourth")):
+        runner.submit(EngineRequest(name, (5, 6, 7), one), number)
+    await live.until(idle)
+    times = {truth["request_id"]: truth["first_scheduled_s"] - truth["arrival_s"] for truth in runner.shown_truths()}
+    assert len(times) == 4
+    assert min(times.values()) >= 0.0
+    assert times["fourth"] < 0.1
+
+
 async def test_a_broken_engine_shows(start_server: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     """J2: an exception in a step is an error for its clients and for /health, not silence."""
     live = await start_server()
@@ -234,3 +265,14 @@ async def test_saturation_is_told(start_server: Start) -> None:
 def test_sampling_defaults_that_cannot_be_read(text: str) -> None:
     with pytest.raises(ValueError, match=r"generation_config"):
         RehearsalConfig(generation_config=text).engine()
+
+
+async def test_a_request_that_comes_right_after_a_step_waits_no_negative_time(models: Models) -> None:
+    """The engine has no work, and does not wait for any yet: its clock is that of the last step's end (D2)."""
+    runner = Runner(Engine(EngineConfig(), models), Faults())
+    await asyncio.sleep(0)
+    runner._clock_s = time.monotonic() - 0.01
+    request = EngineRequest("r1", (5, 6, 7), SamplingParams(max_tokens=1))
+    runner.submit(request, 1)
+    await runner._step()
+    assert runner.histograms.families["request_queue_time_seconds"].total >= 0
