@@ -131,7 +131,7 @@ def _beside(result: PointResult, all_results: Sequence[PointResult]) -> PointRes
     update["e_decode"] = own_e
     base_e = [_value(r, "e_decode") or 1.0 for r in found]
     if e is None or decode.value is None:
-        update["c"] = absent(own_e.reason or decode.reason or "no tokens per step")
+        update["c"] = absent((own_e.reason if e is None else decode.reason) or "no tokens per step")
     else:
         mean_e = math.exp(sum(math.log(b) for b in base_e) / len(base_e))
         c = e / mean_e / decode.value
