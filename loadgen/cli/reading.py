@@ -91,7 +91,8 @@ def report(
     if json or format_ in ("text", "json"):
         return show(judged.summary, json or format_ == "json", details)
     verdict = there(judged.verdict, run_dir)
-    sys.stdout.write(render_junit(verdict) if format_ == "junit" else render_markdown(verdict))
+    resources = judged.summary.resources
+    sys.stdout.write(render_junit(verdict) if format_ == "junit" else render_markdown(verdict, resources))
     return None
 
 

@@ -8,8 +8,9 @@ from pathlib import Path
 from loadgen.errors import ScenarioError
 from loadgen.experiment.before import refuse_beyond
 from loadgen.experiment.preflight import redactor_of
+from loadgen.experiment.sweep_search import searched_arms
 from loadgen.experiment.sweep_state import SweepState, VisitState, close_attempts, now, read_state
-from loadgen.plan import SweepPlan, build_plan, derive, point_arm
+from loadgen.plan import SweepPlan, at_rate, build_plan, derive, point_arm, sweep_of
 from loadgen.scenario import LoadedScenario, limits_of
 
 
@@ -22,8 +23,16 @@ def refuse_points(loaded: LoadedScenario, plan: SweepPlan) -> None:
             refuse_beyond(build_plan(derive(loaded, point)), limits)
         except ScenarioError as error:
             problems += [p if p.startswith("at ") else f"at {point.text}: {p}" for p in error.problems]
+    search = sweep_of(loaded).max_rate
+    for arm, k in searched_arms(loaded.scenario):
+        assert search is not None
+        for rate in (search.low, search.high):
+            try:
+                refuse_beyond(build_plan(at_rate(loaded, rate, 0, arm, k)), limits)
+            except ScenarioError as error:
+                problems += [f"sweep.max_rate: {problem}" for problem in error.problems]
     if problems:
-        raise ScenarioError(problems)
+        raise ScenarioError(list(dict.fromkeys(problems)))
 
 
 def begun(folder: Path, loaded: LoadedScenario, plan: SweepPlan, overrides: Sequence[str]) -> SweepState:

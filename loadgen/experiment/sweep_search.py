@@ -12,6 +12,7 @@ from loadgen.experiment.single import RunResult
 from loadgen.experiment.sweep_state import SearchVisit, SweepState
 from loadgen.plan import point_arm
 from loadgen.scenario import MaxRate, Scenario, launched_arm
+from loadgen.verdict import Result
 
 METHOD = "bracket by majority of the visits; docs/sweeps.md, Methods"
 
@@ -45,12 +46,29 @@ def outcome_of(result: RunResult) -> tuple[Literal["pass", "fail", "inconclusive
         return "inconclusive", result.summary.validity.reasons[0]
     if result.verdict is None:
         return "inconclusive", "nothing was judged"
-    words = {True: "ok", False: "failed", None: "not shown"}
-    told = [
-        f"{t.name}: {'not known' if t.value is None else f'{t.value:.4g}'}, {words[t.ok]}"
-        for t in result.verdict.thresholds
-    ]
-    return result.verdict.verdict, "; ".join(told)
+    votes = [vote_of(t) for t in result.verdict.thresholds]
+    words = {True: "holds", False: "does not hold", None: "not known"}
+    told = "; ".join(
+        f"{t.name}: {'not known' if t.value is None else f'{t.value:.4g}'}, {words[vote]}"
+        for t, vote in zip(result.verdict.thresholds, votes, strict=True)
+    )
+    if False in votes:
+        return "fail", told
+    return ("inconclusive" if None in votes else "pass"), told
+
+
+def vote_of(found: Result) -> bool | None:
+    """As the interval decides; where it does not, by the value itself: one visit is a noisy vote, and the search asks
+    for a majority. None: there is no value."""
+    if found.ok is not None or found.value is None:
+        return found.ok
+    holds = {
+        "<": found.value < found.limit,
+        "<=": found.value <= found.limit,
+        ">": found.value > found.limit,
+        ">=": found.value >= found.limit,
+    }
+    return holds[found.op]
 
 
 def max_rates(state: SweepState) -> Iterator[MaxRateResult]:

@@ -23,6 +23,7 @@ from loadgen.scenario.secrets import read_secret
 from loadgen.scenario.stages import ArrivalStage, ConcurrencyStage, Ramp, Stage
 from loadgen.scenario.sweep import AxisValue, MaxRate, Sweep, SweepAxes, SweepSetting
 from loadgen.scenario.sweep_checks import launched_arm
+from loadgen.scenario.telemetry import Telemetry
 from loadgen.scenario.thresholds import (
     Condition,
     Operator,
@@ -82,6 +83,7 @@ __all__ = [
     "SweepAxes",
     "SweepSetting",
     "Task",
+    "Telemetry",
     "Threshold",
     "ThresholdError",
     "ThresholdKeys",

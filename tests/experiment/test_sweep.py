@@ -21,11 +21,12 @@ from loadgen.control import Ask
 from loadgen.errors import ScenarioError
 from loadgen.experiment import planned_sweep, run_sweep, sweep_report
 from loadgen.experiment.sweep import SweepOptions
-from loadgen.experiment.sweep_search import max_rates, next_step
+from loadgen.experiment.sweep_search import max_rates, next_step, vote_of
 from loadgen.experiment.sweep_state import Attempt, SearchVisit, SweepState, close_attempts, read_state
 from loadgen.plan import plan_sweep
 from loadgen.record import REQUESTS
 from loadgen.scenario import MaxRate, load_scenario
+from loadgen.verdict import Result
 
 ROOT = Path(__file__).resolve().parents[2]
 MakeScenario = Callable[..., Path]
@@ -196,6 +197,24 @@ def test_the_search_goes_on_from_what_is_noted_and_ends_within_its_resolution() 
     (never,) = max_rates(searched(0.5, 60))
     assert never.state == "unresolved"
     assert "not met at the lowest rate" in (never.reason or "")
+
+
+async def test_a_search_beyond_the_caps_is_refused_before_any_load(scenario: MakeScenario, tmp_path: Path) -> None:
+    search = {"low": 1.0, "high": 64.0, "slo": ["ttft_s: p(95)<0.5"]}
+    keys = {"environment": "production", "sweep": {**SWEEP, "max_rate": search}}
+    loaded = load_scenario(scenario({"url": "http://127.0.0.1:9"}, **keys))
+    with pytest.raises(ScenarioError, match=r"sweep\.max_rate: at 64 requests/s: load\.0\.rate_per_s: 64 is above"):
+        await run_sweep(loaded, SweepOptions(tmp_path / "runs"), Quiet())
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("ok", "value", "op", "vote"),
+    [(True, 9.0, "<", True), (False, 0.1, "<", False), (None, 0.4, "<", True), (None, 0.6, "<", False),
+     (None, None, "<", None), (None, 0.5, "<=", True), (None, 0.6, ">", True), (None, 0.4, ">=", False)],
+)  # fmt: skip
+def test_a_vote_is_the_intervals_else_the_values(ok: bool | None, value: float | None, op: str, vote: bool) -> None:
+    assert vote_of(Result.model_construct(ok=ok, value=value, op=op, limit=0.5)) is vote
 
 
 class Quiet:
