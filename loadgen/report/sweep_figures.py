@@ -307,7 +307,7 @@ def _search_panel(found: MaxRateResult) -> Made:
         if points:
             lines.append((outcome, colour, points, False))
     name = ", ".join(filter(None, (found.arm, where_text(found.where))))
-    return panel(name, "run", categories, lines, "number", kind="points", reference=found.rate_per_s.value)
+    return panel(name, "run", categories, lines, "number", reference=found.rate_per_s.value)
 
 
 def _drift(summary: SweepSummary) -> Figure | Absent:

@@ -135,9 +135,10 @@ def richest(curves: Sequence[Curve], metrics: Sequence[str]) -> list[Curve]:
 
 
 def why_not(summary: SweepSummary, metrics: Sequence[str]) -> str:
-    """The first reason that a visit gives for having none of these numbers."""
+    """The first reason that a visit gives for having none of these numbers; of the baseline point only where no other
+    gives one, since it may be meant to have none."""
     for name in metrics:
-        for p in summary.points:
+        for p in sorted(summary.points, key=lambda p: p.baseline):
             for one in p.numbers.get(name, {}).values():
                 if one.value is None and one.reason:
                     return one.reason
