@@ -128,7 +128,7 @@ def test_backfilled_numbers_are_those_of_the_records(recorded: Path) -> None:
 
 
 def test_requests_of_a_segment_whose_record_was_lost_are_still_told(recorded: Path, tmp_path: Path) -> None:
-    """F15, G18: the power went before the last segments were written down: their requests count, under stage "other"."""
+    """G18: the power went before the last segments were written down: their requests count, under stage "other"."""
     cut = tmp_path / "cut"
     shutil.copytree(recorded, cut)
     lines = (cut / "phases.jsonl").read_text().splitlines(keepends=True)
