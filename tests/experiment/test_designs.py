@@ -26,7 +26,6 @@ from loadgen.plan import Plan, Segment
 from loadgen.record import RunData, list_runs, open_run
 from loadgen.scenario import load_scenario
 from server_adapters.rehearsal.config import RehearsalConfig
-from server_adapters.rehearsal.serve import rehearsal_server_sync
 
 ROOT = Path(__file__).resolve().parents[2]
 SPEED = 20.0
@@ -75,11 +74,11 @@ def write(folder: Path, arms: dict[str, Any], **keys: Any) -> Path:
 
 
 @pytest.fixture(scope="module")
-def urls() -> Iterator[dict[str, str]]:
+def urls(rehearsal: Callable[[RehearsalConfig], Any]) -> Iterator[dict[str, str]]:
     """Two engines, speculation off and on, twenty times as fast as the hardware they rehearse."""
     with ExitStack() as servers:
         yield {
-            arm: servers.enter_context(rehearsal_server_sync(RehearsalConfig(spec=spec, speed=SPEED)))
+            arm: servers.enter_context(rehearsal(RehearsalConfig(spec=spec, speed=SPEED)))
             for arm, spec in SPECS.items()
         }
 
