@@ -145,8 +145,8 @@ class Models:
         depth = np.arange(len(tokens)) - np.repeat(begins, lengths)
         counted = depth >= np.repeat(before, lengths)
         is_break = np.isin(tokens, breaks)
-        number = np.cumsum(is_break & counted)
-        number -= np.repeat(np.concatenate([[0], number])[begins], lengths)
+        so_far = np.concatenate([[0], np.cumsum(is_break & counted)])
+        number = so_far[1:] - np.repeat(so_far[begins], lengths)
         return TrainingText(tokens, counted, depth, np.where(is_break, number, 0), np.repeat(topics, lengths))
 
 
