@@ -327,13 +327,13 @@ async def test_an_aa_run_must_be_one(tmp_path: Path, urls: dict[str, str]) -> No
         await check(load_scenario(file), targets=False)
 
 
-async def test_check_starts_nothing(tmp_path: Path, cli: Callable[..., Awaitable[Any]]) -> None:
+def test_check_starts_nothing(tmp_path: Path, specload: Callable[..., Any]) -> None:
     (port,) = free_ports(1)
     touched = tmp_path / "touched"
     arms = {"baseline": {"url": f"http://127.0.0.1:{port}", "start": f"touch {touched}"}}
-    done = await cli("check", write(tmp_path, arms), "--json")
-    assert done.code == 0
-    assert json.loads(done.out)["notes"] == ["baseline: started by the run itself, so no target was looked at"]
+    done = specload("check", write(tmp_path, arms), "--json")
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["notes"] == ["baseline: started by the run itself, so no target was looked at"]
     assert not touched.exists()
 
 
