@@ -171,6 +171,37 @@ RUN: tuple[Family, ...] = (
     Family("run_cost_per_request", "gauge", _STAGE, "currency of the price", "of an ok request; at the end"),
 )  # fmt: skip
 
+_LEVEL = ("sweep_id", "axis", "level", "where", "arm")
+_SHAPE = ("sweep_id", "axis", "where", "arm")
+
+SWEEP: tuple[Family, ...] = (
+    Family(
+        "sweep_visits", "gauge", ("sweep_id", "state"), "visits",
+        "visits of the sweep by state: done, failed, skipped, interrupted, pending; while it runs",
+    ),
+    Family("sweep_elapsed_seconds", "gauge", ("sweep_id",), "s", "time that the sweep has taken, all sessions"),
+    Family(
+        "sweep_net_tokens_per_second", "gauge", _LEVEL, "tokens/s",
+        "net throughput at a level of an axis, over its visits; where: the other axes; at the end",
+    ),
+    Family("sweep_tpot_p95_seconds", "gauge", _LEVEL, "s", "95th percentile of time per token at a level"),
+    Family("sweep_ttft_p95_seconds", "gauge", _LEVEL, "s", "95th percentile of time to first token at a level"),
+    Family("sweep_acceptance_ratio", "gauge", _LEVEL, "ratio", "accepted ÷ drafted tokens at a level"),
+    Family("sweep_tokens_per_step", "gauge", _LEVEL, "tokens", "E: tokens per decode step at a level"),
+    Family("sweep_speedup_ratio", "gauge", _LEVEL, "ratio", "speedup over the baseline at a level"),
+    Family("sweep_knee", "gauge", _SHAPE, "of the axis", "level at which throughput stops growing with load"),
+    Family("sweep_stops_paying", "gauge", _SHAPE, "of the axis", "level at which the speedup falls to 1"),
+    Family("sweep_best_k", "gauge", ("sweep_id", "where"), "tokens", "k of the best net throughput; 0 = off"),
+    Family(
+        "sweep_max_rate_per_second", "gauge", ("sweep_id", "where", "arm"), "1/s",
+        "highest arrival rate at which every SLO of sweep.max_rate held",
+    ),
+    Family(
+        "sweep_drift_ratio", "gauge", ("sweep_id", "arm", "metric"), "ratio",
+        "baseline point, last visit ÷ first, from the line through its visits",
+    ),
+)  # fmt: skip
+
 FAMILIES: dict[str, Family] = {
-    family.name: family for family in (*REQUESTS, *SPECULATION, *SERVER, *HARDWARE, *CLIENT, *RUN)
+    family.name: family for family in (*REQUESTS, *SPECULATION, *SERVER, *HARDWARE, *CLIENT, *RUN, *SWEEP)
 }  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from loadgen.export.families import CLIENT, HARDWARE, REQUESTS, RUN, SERVER, SPECULATION, Family
+from loadgen.export.families import CLIENT, HARDWARE, REQUESTS, RUN, SERVER, SPECULATION, SWEEP, Family
 
 SECTIONS: dict[str, tuple[Family, ...]] = {
     "Requests": REQUESTS,
@@ -13,6 +13,7 @@ SECTIONS: dict[str, tuple[Family, ...]] = {
     "GPUs and processes of the servers": HARDWARE,
     "The load generator itself": CLIENT,
     "The run": RUN,
+    "A sweep": SWEEP,
 }
 
 
