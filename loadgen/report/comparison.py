@@ -95,7 +95,9 @@ def _table(title: str, columns: Sequence[str], left: int) -> Table:
 def _title(rows: Sequence[ComparisonRow]) -> str:
     first = rows[0]
     paired = "paired blocks" if first.paired else "not of one window"
-    return f"Beside {first.baseline} ({first.design}, {paired}; latencies ÷ the baseline's: above 1 = worse, failed = ∞)"
+    return (
+        f"Beside {first.baseline} ({first.design}, {paired}; latencies ÷ the baseline's: above 1 = worse, failed = ∞)"
+    )
 
 
 def _cells(row: ComparisonRow) -> list[str]:
