@@ -145,8 +145,8 @@ def _marked(ratio: Interval) -> str:
 def notes(rows: Sequence[ComparisonRow]) -> list[str]:
     """What the signs of the table mean, where they are used."""
     found = [
-        "E tokens per decode step; c step time ÷ the baseline's; E/c the gain they allow; α accepted ÷ drafted tokens",
-        "▲ ▼ shown to be above or below 1; = no difference shown; ? too little data for an interval",
+        "E tokens/step; c step time ÷ baseline's; α accepted ÷ drafted; "
+        "▲ ▼ above or below 1; = neither shown; ? too few data"
     ]
     if any(r.speedup.kind == "tpot" for r in rows):
         found.append("ᵗ speedup is of time per token: " + next(r.speedup.why for r in rows if r.speedup.kind == "tpot"))
