@@ -75,7 +75,7 @@ def test_ctrl_c_while_modules_are_imported_is_no_traceback() -> None:
         "    def find_spec(self, name, path, target=None):\n"
         "        if name == 'loadgen.cli.base': raise KeyboardInterrupt\n"
         "sys.meta_path.insert(0, Pressed())\n"
-        "from loadgen.cli import main\n"
+        "from loadgen.cli import main; main()\n"
     )
     done = subprocess.run([sys.executable, "-c", pressed], cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (130, "")
