@@ -60,9 +60,8 @@ def runs(out_dir: Out = RUNS, json: Json = False) -> None:
     if json:
         return print_json([{k: getattr(r, k) for k in ("run_id", "path", "started", "state", "problem")} for r in rows])
     if not rows:
-        line(f"no runs in {out_dir}")
-    render_runs(rows, out)
-    return None
+        return line(f"no runs in the folder {out_dir}")
+    return render_runs(rows, out)
 
 
 @app.command()

@@ -148,7 +148,10 @@ def _marked(ratio: Interval) -> str:
 
 def notes(rows: Sequence[ComparisonRow]) -> list[str]:
     """What the signs of the table mean, where they are used."""
-    found = ["▲ ▼ shown to be above or below 1; = no difference shown; ? too little data for an interval"]
+    found = [
+        "E tokens/step; c step time ÷ baseline's; α accepted ÷ drafted; "
+        "▲ ▼ above or below 1; = neither shown; ? too few data"
+    ]
     if any(r.speedup.kind == "tpot" for r in rows):
         found.append("ᵗ speedup is of time per token: " + next(r.speedup.why for r in rows if r.speedup.kind == "tpot"))
     if any(r.like_for_like is False for r in rows):

@@ -211,6 +211,17 @@ async def test_two_runs_at_once_in_one_folder(
     assert len(list((tmp_path / "runs").iterdir())) == 2
 
 
+async def test_init_to_stdout(hostile: Hostile, cli: Cli, tmp_path: Path) -> None:
+    """`-` is stdout, with nothing but the scenario on it, also where a file of that name would be in the way."""
+    server = await hostile()
+    done = await cli("init", server.url, "--file", "-")
+    assert done.code == 0, done.said
+    assert [arm["url"] for arm in yaml.safe_load(done.out)["arms"].values()] == [server.url]
+    assert "speculation" in done.err
+    assert not (tmp_path / "-").exists()
+    assert (await cli("init", server.url, "--file", "-", "--json")).code == 2
+
+
 async def test_init_names_the_key_and_quotes_what_the_server_says(hostile: Hostile, cli: Cli, tmp_path: Path) -> None:
     """I2: the scenario says where the key is, not what it is; a model may be called anything."""
     server = await hostile(model="[/red] off: #1")
@@ -240,7 +251,7 @@ async def test_init_names_the_key_and_quotes_what_the_server_says(hostile: Hosti
 def test_init_refuses_what_is_no_base_url(specload: Specload, tmp_path: Path, url: str) -> None:
     """I4: neither asked nor repeated."""
     done = specload("init", url, cwd=tmp_path)
-    assert done.returncode == 3
+    assert done.returncode == 2
     assert "is not a server's base URL" in done.stderr
     assert KEY not in done.stdout + done.stderr
     assert "Traceback" not in done.stdout + done.stderr

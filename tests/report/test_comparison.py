@@ -191,7 +191,7 @@ def test_too_little_data_and_open_loops_are_marked(summary: Summary) -> None:
     text = shown(summary.model_copy(update={"comparison": [few]}))
     assert "1.30 ?ᵗ" in text
     assert "ᵗ speedup is of time per token: the load is set by arrivals" in text
-    assert "? too little data for an interval" in text
+    assert "? too few data" in text
     assert "≠ the servers ran different batches" in text
 
 
