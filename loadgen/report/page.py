@@ -97,16 +97,14 @@ def shown(value: float | None, unit: Unit) -> str:
 
 
 def told(n: N | Rollback | None, unit: Unit) -> Cell:
-    """The value, its interval where one is claimed, and why anything is missing."""
+    """The value, its interval where one is claimed, and why anything is missing or what else must be known of it."""
     if n is None:
         return Cell(DASH, "not measured")
     if endless(n):
         return Cell(INFINITE, n.reason or "")
     if n.value is None and n.low is None and n.high is None:
         return Cell(DASH, n.reason or "not measured")
-    text = _with_interval(n.value, n.low, n.high, unit)
-    missing = n.value is None or n.low is None or n.high is None
-    return Cell(text, (n.reason or "") if missing else "")
+    return Cell(_with_interval(n.value, n.low, n.high, unit), n.reason or "")
 
 
 def _with_interval(value: float | None, low: float | None, high: float | None, unit: Unit) -> str:

@@ -13,6 +13,8 @@ from loadgen.report.page import Cell, Row, Table, bounded, told
 
 #: Rows of one table
 ROWS = 60
+#: Notes below it
+NOTES = 8
 CAPTION = "Resources and cost (steady windows; all GPUs of an arm together)"
 HEAD = (
     "load", "arm", "GPU memory peak", "GPU busy", "DRAM active", "power", "J/token", "KV tokens", "CPU cores",
@@ -59,7 +61,7 @@ def _cells(use: ResourceUse, kv: N) -> list[Cell]:
 
 
 def _sized(n: N) -> Cell:
-    return Cell(size(n.value), (n.reason or "") if n.value is None else "")
+    return Cell(size(n.value), n.reason or "")
 
 
 def _unit(n: N, unit: str) -> Cell:
@@ -82,7 +84,7 @@ def page_tables(resources: Resources) -> list[Table]:
 
 def _delta(d: ResourceDelta) -> Row:
     kv = d.kv_capacity_difference_tokens
-    difference = Cell(DASH if kv.value is None else f"{kv.value:+,.0f}", kv.reason or "" if kv.value is None else "")
+    difference = Cell(DASH if kv.value is None else f"{kv.value:+,.0f}", kv.reason or "")
     cells = [difference, told(d.kv_capacity_ratio, "times"), _sized(d.memory_peak_difference_bytes)]
     return Row([d.stage, d.candidate, *cells, told(d.joules_ratio, "times"), told(d.cost_ratio, "times")])
 
@@ -125,10 +127,23 @@ def terminal_table(resources: Resources) -> RichTable | None:
 
 
 def sentences(resources: Resources) -> list[str]:
-    """Each candidate beside the baseline at each load; nothing where nothing was looked at and nothing has a price."""
+    """Each candidate beside the baseline at each load, then what must be known of the numbers of the table; nothing
+    where nothing was looked at and nothing has a price."""
     if not is_known(resources):
         return []
-    return [f"{d.stage}: {d.sentence}" for d in resources.comparison if d.sentence]
+    return [*(f"{d.stage}: {d.sentence}" for d in resources.comparison if d.sentence), *_notes(resources)]
+
+
+def _notes(resources: Resources) -> list[str]:
+    """Of numbers that are known all the same: how they were made, what is left out. Each once, with its column."""
+    found: dict[str, None] = {}
+    for _, arm, use, kv in _uses(resources):
+        for column, cell in zip(HEAD[2:], _cells(use, kv), strict=True):
+            if cell.why and cell.text != DASH:
+                found[f"{arm}, {column}: {cell.why}"] = None
+    notes = list(found)
+    left = [f"and {len(notes) - NOTES} more notes, in report.html"] if len(notes) > NOTES else []
+    return notes[:NOTES] + left
 
 
 def markdown_lines(resources: Resources, code: Callable[[str], str], plain: Callable[[str], str]) -> list[str]:
