@@ -8,10 +8,10 @@ import numpy as np
 
 from loadgen.analyze.statistics.types import Floats
 
-#: Permutations at most: the smallest p is 1 / 20,000, which a family of 20 tests at 0.2 % can still reject.
-_BLOCKS = (200, 800, 3000, 6000, 9999)
+#: Permutations at most: the smallest p is 1 / 10,000, with which the strictest of 20 tests at 0.2 % can still alarm.
+_BLOCKS = (200, 800, 3000, 5999)
 MOST_DRAWS = sum(_BLOCKS)
-#: Permutations as extreme as the data after which drawing ends: p is then at least 10 / 19,999.
+#: Permutations as extreme as the data after which drawing ends: p is then at least 10 / 9,999.
 ENOUGH = 10
 
 
@@ -21,8 +21,8 @@ def permutation_p(
     """(p, permutations drawn, the first block of drawn statistics); large statistics are extreme.
 
     Sequential Monte Carlo (Besag and Clifford 1991): p = 10 / l where the l-th permutation is the tenth that reaches
-    `observed`; where all 19,999 are drawn first, p = (1 + reached) / 20,000. Valid at any level, and a healthy pair
-    costs a hundredth of what a broken one does. `draw(rng, n)`: n statistics under exchanged labels;
+    `observed`; where all 9,999 are drawn first, p = (1 + reached) / 10,000. Valid at any level, and a healthy pair
+    costs a fiftieth of what a broken one does. `draw(rng, n)`: n statistics under exchanged labels;
     `scale`: size of the numbers they are sums of, below which differences are rounding.
     """
     rng = np.random.default_rng(seed)

@@ -12,7 +12,7 @@ from loadgen.analyze.quality.types import Output, QualityTest, pieces
 from loadgen.analyze.statistics.types import Floats, Ints
 
 #: Tokens sampled less often than this in a context, in both arms together, are counted as one.
-RARE = 5
+RARE = 20
 _NAME = "next_token"
 
 

@@ -45,19 +45,21 @@ def test_one_context_agrees_with_scipy() -> None:
 
 def test_contexts_are_summed_and_never_mixed() -> None:
     """Two contexts with opposite tokens: pooled they would differ, each by itself does not."""
-    found = asked({"x": ([90, 10], [18, 2]), "y": ([2, 18], [10, 90])})
+    found = asked({"x": ([180, 20], [36, 4]), "y": ([4, 36], [20, 180])})
     assert found.p == 1.0
     assert statistic(found) == pytest.approx(0)
-    far = asked({"x": ([60, 40], [40, 60]), "y": ([60, 40], [40, 60])})
-    assert far.p == pytest.approx(scipy.stats.chi2.sf(16, 2), rel=0.4)
-    assert far.value == pytest.approx(0.16 - 0.02, abs=0.003), "2 x 0.2^2 / 0.5, less the mean under exchange"
+    far = asked({"x": ([240, 200], [200, 240]), "y": ([240, 200], [200, 240])})
+    chi = 2 * 80 * 20**2 / 440 / 20
+    assert chi == pytest.approx(2 * scipy.stats.chi2_contingency([[240, 200], [200, 240]], correction=False).statistic)
+    assert far.p == pytest.approx(scipy.stats.chi2.sf(chi, 2), rel=0.4)
+    assert far.value == pytest.approx((chi - 2) / 440, abs=0.001), "less the mean under exchange, 1 per context"
 
 
 def test_rare_tokens_are_one_and_lone_contexts_are_counted() -> None:
-    found = asked({"x": ([20, 1, 1, 1, 1, 1], [20, 0, 1, 1, 1, 2]), "y": ([3, 3], [0, 0]), "z": ([7], [5])})
-    chi = scipy.stats.chi2_contingency(np.array([[20, 5], [20, 5]]), correction=False)
-    assert statistic(found) == pytest.approx(chi.statistic)
-    assert (found.groups, found.left_out, found.n_baseline) == (2, 1, 32)
+    found = asked({"x": ([20, 6, 4, 5, 0, 5], [20, 9, 7, 2, 1, 1]), "y": ([3, 3], [0, 0]), "z": ([7], [5])})
+    chi = scipy.stats.chi2_contingency(np.array([[20, 20], [20, 20]]), correction=False)
+    assert statistic(found) == pytest.approx(chi.statistic / 20)
+    assert (found.groups, found.left_out, found.n_baseline) == (2, 1, 47)
 
 
 @pytest.mark.parametrize("counts", [{}, {"z": ([7], [5])}, {"x": ([2, 2], [0, 0])}])
@@ -66,7 +68,7 @@ def test_what_cannot_be_tested_says_why(counts: Counts) -> None:
     assert (found.p, found.reason) == (None, "no context has two different tokens and samples of both arms")
 
 
-ROW = st.lists(st.integers(0, 12), min_size=3, max_size=3)
+ROW = st.lists(st.integers(0, 40), min_size=3, max_size=3)
 
 
 @given(counts=st.dictionaries(st.sampled_from("xyz"), st.tuples(ROW, ROW), max_size=3))

@@ -135,8 +135,8 @@ def test_histogram_sees_other_tokens_of_the_same_length(arms: Callable[[Sets], l
     outputs = arms(cases)
     assert asked(outputs, LENGTH).p == 1.0
     found = asked(outputs, HISTOGRAM)
-    assert found.p == 1 / 20_000
-    assert found.draws == 19_999
+    assert found.p == 1 / 10_000
+    assert found.draws == 9_999
     assert found.value == pytest.approx(0.175**2 / 0.2125 + 7 * 0.025**2 / 0.1125, abs=0.05)
 
 
@@ -156,15 +156,15 @@ def test_what_cannot_be_tested_says_why(output: Make) -> None:
 
 
 def test_detectable_shift_is_found_with_its_power(arms: Callable[[Sets], list[Output]]) -> None:
-    """150 runs with a true shift of just what `detectable` names: found in 90 % of them, within 3 standard errors."""
+    """100 runs with a true shift of just what `detectable` names: found in 90 % of them, within 3 standard errors."""
     rng = np.random.default_rng(8)
     named = 8 * np.sqrt(2 / 40) * (scipy.stats.norm.ppf(1 - 0.01 / 2) + scipy.stats.norm.ppf(0.9))
     hits = 0
-    for run in range(150):
+    for run in range(100):
         a, b = rng.normal(60, 8, (10, 4)), rng.normal(60 + named, 8, (10, 4))
         outputs = arms({f"c{i}": (lengths(*x.round().astype(int)), lengths(*y.round().astype(int)))
                         for i, (x, y) in enumerate(zip(a, b, strict=True))})  # fmt: skip
         found = asked(outputs, LENGTH, seed=run)
         hits += (found.p or 1) <= 0.01
     assert found.detectable(0.01) == pytest.approx(named, rel=0.35)
-    assert abs(hits / 150 - 0.9) <= 3 * np.sqrt(0.09 / 150)
+    assert abs(hits / 100 - 0.9) <= 3 * np.sqrt(0.09 / 100)
