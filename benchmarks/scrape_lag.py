@@ -31,7 +31,7 @@ from specload_runs import running, scenario
 SOURCE = Path(__file__).resolve().parent / "truth_server"
 LIMIT_S = 0.0003
 WITHOUT, WITH = "not scraped", "scraped"
-TASKS = ("chat", "code", "short_qa", "summary")
+TASKS = ("code", "short_qa", "long_form")
 
 
 @dataclass

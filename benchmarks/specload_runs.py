@@ -129,7 +129,8 @@ class Running:
         limit = time.monotonic() + timeout_s
         while not (lines := self.phase_lines()) or time.monotonic_ns() < lines[0]["started_ns"]:
             if not self.alive or time.monotonic() > limit:
-                raise RuntimeError("the run did not begin")
+                said = (self._folder / "log").read_text(errors="replace")
+                raise RuntimeError(f"the run did not begin: {said[-2000:]}")
             time.sleep(0.02)
 
     def end(self, timeout_s: float) -> Whole:

@@ -5,6 +5,7 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,11 @@ from loadgen.experiment.ceiling import cpu_count
 from loadgen.record import open_run
 
 ROOT = Path(__file__).resolve().parents[1]
+Specload = Callable[..., subprocess.CompletedProcess[str]]
 
 
-def specload(*args: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+def process(*args: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """The command as users start it."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200"}
     command = [sys.executable, "-m", "loadgen", *map(str, args)]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=cwd, env=environment)
@@ -57,15 +60,15 @@ def write(folder: Path, **changes: Any) -> Path:
 
 
 def test_version_and_help() -> None:
-    assert specload("--version").stdout.strip()
-    done = specload("--help")
+    assert process("--version").stdout.strip()
+    done = process("--help")
     assert done.returncode == 0
     assert "report" in done.stdout
 
 
 def test_unreachable_target_is_exit_3_and_leaves_no_run(tmp_path: Path) -> None:
     """E26: a connect failure is said at once, with the arm's name."""
-    done = specload("run", write(tmp_path), "--out", tmp_path / "runs")
+    done = process("run", write(tmp_path), "--out", tmp_path / "runs")
     assert done.returncode == 3
     assert "baseline" in done.stderr
     assert not list((tmp_path / "runs").iterdir())
@@ -73,7 +76,7 @@ def test_unreachable_target_is_exit_3_and_leaves_no_run(tmp_path: Path) -> None:
 
 def test_unwritable_output_is_exit_2_before_any_load(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    done = specload("run", write(tmp_path), "--out", tmp_path / "file" / "runs")
+    done = process("run", write(tmp_path), "--out", tmp_path / "file" / "runs")
     assert done.returncode == 2
     assert "--out" in done.stderr
 
@@ -87,7 +90,9 @@ def test_unwritable_output_is_exit_2_before_any_load(tmp_path: Path) -> None:
         ({"sampling": {"temperature": -1}}, ["sampling.temperature"]),
     ],
 )
-def test_scenario_errors_name_file_line_and_key(tmp_path: Path, changes: dict[str, Any], words: list[str]) -> None:
+def test_scenario_errors_name_file_line_and_key(
+    specload: Specload, tmp_path: Path, changes: dict[str, Any], words: list[str]
+) -> None:
     done = specload("check", write(tmp_path, **changes), "--offline")
     assert done.returncode == 2
     assert "bad.yaml:" in done.stderr
@@ -103,7 +108,7 @@ def test_scenario_errors_name_file_line_and_key(tmp_path: Path, changes: dict[st
         ("workload.tasks.0.output_len.value", "-4"),
     ],
 )
-def test_zero_weights_and_impossible_lengths(tmp_path: Path, key: str, value: str) -> None:
+def test_zero_weights_and_impossible_lengths(specload: Specload, tmp_path: Path, key: str, value: str) -> None:
     done = specload("check", write(tmp_path), "--offline", "--set", f"{key}={value}")
     assert done.returncode == 2
     assert key.split(".")[-1] in done.stderr
@@ -123,7 +128,7 @@ def test_zero_weights_and_impossible_lengths(tmp_path: Path, key: str, value: st
         ("init", "not a url"),
     ],
 )
-def test_usage_errors(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+def test_usage_errors(specload: Specload, tmp_path: Path, arguments: tuple[str, ...]) -> None:
     scenario = write(tmp_path)
     done = specload(*(str(scenario) if a == "SCENARIO" else a for a in arguments), cwd=tmp_path)
     assert done.returncode == (3 if arguments[0] == "init" else 2), done.stderr
@@ -131,7 +136,7 @@ def test_usage_errors(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_a_plan_beyond_the_caps_of_production_is_refused(tmp_path: Path) -> None:
+def test_a_plan_beyond_the_caps_of_production_is_refused(specload: Specload, tmp_path: Path) -> None:
     load = [{"kind": "concurrency", "concurrency": 4, "cases": 5000}]
     done = specload("check", write(tmp_path, load=load, environment="production"), "--offline")
     assert done.returncode == 2
@@ -139,7 +144,7 @@ def test_a_plan_beyond_the_caps_of_production_is_refused(tmp_path: Path) -> None
     assert "production" in done.stderr
 
 
-def test_check_draws_the_load_and_counts_it(tmp_path: Path) -> None:
+def test_check_draws_the_load_and_counts_it(specload: Specload, tmp_path: Path) -> None:
     done = specload("check", write(tmp_path), "--offline", "--json")
     found = json.loads(done.stdout)
     assert found["totals"]["requests"] == 2 + 6 * 3  # two measured, at most six windows of three of warm-up
@@ -148,18 +153,18 @@ def test_check_draws_the_load_and_counts_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("what", ["scenario", "record", "summary", "verdict"])
-def test_schemas_are_json_schema(what: str) -> None:
+def test_schemas_are_json_schema(specload: Specload, what: str) -> None:
     from jsonschema import Draft202012Validator
 
     Draft202012Validator.check_schema(json.loads(specload("schema", what).stdout))
 
 
-def test_runs_of_an_empty_folder(tmp_path: Path) -> None:
+def test_runs_of_an_empty_folder(specload: Specload, tmp_path: Path) -> None:
     assert specload("runs", "--out", tmp_path).returncode == 0
     assert json.loads(specload("runs", "--out", tmp_path, "--json").stdout) == []
 
 
-def test_an_option_that_holds_a_password_is_not_repeated(tmp_path: Path) -> None:
+def test_an_option_that_holds_a_password_is_not_repeated(specload: Specload, tmp_path: Path) -> None:
     """I1, I4: a mistyped --arm and a refused address."""
     for arm in ("http://user:planted9@host", "baseline=http://host/?access_token=planted9"):
         done = specload("check", write(tmp_path), "--offline", "--arm", arm)
@@ -185,7 +190,9 @@ def test_an_output_that_takes_no_more(tmp_path: Path, arguments: str) -> None:
     assert (done.returncode, done.stderr) == (1, "")
 
 
-def test_check_warns_of_a_plan_beyond_this_client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_check_warns_of_a_plan_beyond_this_client(
+    specload: Specload, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """C22, E20: 400 slots of half a second and 16 tokens: more requests/s than the defaults; it says whose they are."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     load = [{"kind": "concurrency", "concurrency": 400, "cases": 400}]

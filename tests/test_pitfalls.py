@@ -8,7 +8,7 @@ TESTS = Path(__file__).parent
 #: Numbers of the catalogue: C metrics of speculation, F statistics and reports (it has no F6 and F15), H comparisons
 COMPARISON = {"C17", "C18", *(f"F{n}" for n in range(1, 20) if n not in (6, 15)), *(f"H{n}" for n in range(9, 21))}
 #: D servers' counters, E the way to the server, G Prometheus and its rules (it has no G7 and G16)
-OPERATIONS = {*(f"D{n}" for n in range(1, 7)), "E3", *(f"G{n}" for n in range(6, 27) if n not in (7, 16))}
+OPERATIONS = {*(f"D{n}" for n in range(1, 7)), "E3", *(f"G{n}" for n in range(1, 27) if n not in (7, 16))}
 
 
 def named() -> dict[str, set[str]]:

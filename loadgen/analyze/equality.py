@@ -109,28 +109,34 @@ def _cache_hits(name: str, data: ArmData) -> Iterator[CacheHits]:
     for (stage_index, repeat), stage in sorted(places.items()):
         windows = [w for w in data.windows if (w.phase.stage_index, w.phase.repeat_idx) == (stage_index, repeat)]
         share = _counted(windows)
-        if share is None:
+        if isinstance(share, str):
             rows = (frame.stage_index == stage_index) & (frame.repeat_idx == repeat)
-            share = _told(frame.cached_tokens, frame.input_len, rows)
+            share = _told(frame.cached_tokens, frame.input_len, rows, share)
         yield CacheHits(arm=name, stage=stage, repeat_idx=repeat, share=share)
 
 
-def _counted(windows: Sequence[SegmentWindow]) -> N | None:
-    """None where a window's counters are not whole."""
-    if any(w.counters.incomplete or w.counters.restarts for w in windows):
-        return None
-    hits = [w.counters.deltas.get("prefix_cache_hits") for w in windows]
-    asked = [w.counters.deltas.get("prefix_cache_queries") for w in windows]
-    known_hits, known_asked = ([n for n in counts if n is not None] for counts in (hits, asked))
-    if len(known_hits) + len(known_asked) < 2 * len(windows) or sum(known_asked) <= 0:
-        return None
-    return exact(sum(known_hits) / sum(known_asked), int(sum(known_asked)), COUNTERS)
+def _counted(windows: Sequence[SegmentWindow]) -> N | str:
+    """Why not, where a window's counters are not whole or do not hold it."""
+    for window in windows:
+        counters = window.counters
+        if counters.incomplete or counters.restarts:
+            doubts = "; ".join(counters.incomplete) or f"{counters.restarts} restarts inside the window"
+            return f"the counters of segment {window.phase.segment} are not whole ({doubts})"
+        for name in ("prefix_cache_queries", "prefix_cache_hits"):
+            if name not in counters.deltas:
+                return f"the counters do not hold {name} ({counters.absent.get(name, 'not on the page')})"
+    hits, asked = (
+        sum(w.counters.deltas[name] for w in windows) for name in ("prefix_cache_hits", "prefix_cache_queries")
+    )
+    if asked <= 0:
+        return "the server counted no prompt token"
+    return exact(hits / asked, int(asked), COUNTERS)
 
 
-def _told(cached: Floats, asked: Floats, rows: Bools) -> N:
+def _told(cached: Floats, asked: Floats, rows: Bools, uncounted: str) -> N:
     told = rows & ~np.isnan(cached) & (asked > 0)
     if not told.any():
-        return absent("neither counters nor responses tell cached tokens")
+        return absent(f"{uncounted}, and the responses do not tell cached tokens")
     return ratio(float(cached[told].sum()), float(asked[told].sum()), PER_REQUEST, "no prompt tokens")
 
 

@@ -25,13 +25,16 @@ from loadgen.cli.base import (
     print_json,
 )
 from loadgen.cli.results import show, there, worst
-from loadgen.errors import StorageError
+from loadgen.cli.sweeping import show_sweep
+from loadgen.errors import ScenarioError, StorageError
 from loadgen.experiment import (
     compare_two,
+    is_sweep,
     judge_run,
     last_pass,
+    sweep_report,
 )
-from loadgen.export import write_openmetrics
+from loadgen.export import write_openmetrics, write_sweep_openmetrics
 from loadgen.record import list_runs, open_run, record_schema, write_export
 from loadgen.report import (
     render_html,
@@ -39,6 +42,7 @@ from loadgen.report import (
     render_markdown,
     render_runs,
     render_runs_compared,
+    render_sweep_html,
     render_verdict,
 )
 from loadgen.scenario import (
@@ -70,13 +74,16 @@ def report(
         typer.Option("--format", help="text; json: the summary; html: one page; junit, markdown: the verdict"),
     ] = "text",
     file: Annotated[
-        Path | None, typer.Option("--file", help="of --format html; default: RUN/report.html; - is stdout")
+        Path | None,
+        typer.Option("--file", help="of --format html; default: RUN/report.html, of a sweep sweep.html; - is stdout"),
     ] = None,
     details: Annotated[bool, typer.Option("--details", help="every table, also of a comparison")] = False,
     json: Json = False,
 ) -> None:
     """Recompute every number from a run directory, finished or not, and print it."""
     path = run_path(run_dir, out_dir)
+    if is_sweep(path):
+        return _sweep(path, format_, file, json)
     recorded = open_run(path)
     judged = judge_run(recorded)
     if format_ == "html" and not json:
@@ -84,7 +91,8 @@ def report(
     if json or format_ in ("text", "json"):
         return show(judged.summary, json or format_ == "json", details)
     verdict = there(judged.verdict, run_dir)
-    sys.stdout.write(render_junit(verdict) if format_ == "junit" else render_markdown(verdict))
+    resources = judged.summary.resources
+    sys.stdout.write(render_junit(verdict) if format_ == "junit" else render_markdown(verdict, resources))
     return None
 
 
@@ -156,6 +164,10 @@ def export(
 
 def _exported(path: Path, to: ExportTo, target: Path) -> tuple[int, str]:
     """How many of what were written."""
+    if is_sweep(path):
+        if to != "openmetrics":
+            raise ScenarioError([f"--to {to}: a sweep has openmetrics; the requests are in the runs of its points"])
+        return write_sweep_openmetrics(sweep_report(path), target), "samples"
     recorded = open_run(path)
     if to != "openmetrics":
         return write_export(recorded, to, target), "rows"
@@ -175,6 +187,17 @@ def schema(
         "verdict": verdict_schema,
     }
     print_json(schemas[what]())
+
+
+def _sweep(path: Path, format_: str, file: Path | None, json: bool) -> None:
+    """Of a sweep's directory: from the runs of its points."""
+    if format_ not in ("text", "json", "html"):
+        formats = "text, json and html"
+        raise ScenarioError([f"--format {format_}: a sweep has {formats}; each of its points is a run of its own"])
+    summary = sweep_report(path)
+    if format_ == "html" and not json:
+        return _page(render_sweep_html(summary), file or path / "sweep.html")
+    return show_sweep(summary, json or format_ == "json")
 
 
 def _page(html: str, file: Path) -> None:

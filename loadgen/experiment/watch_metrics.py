@@ -26,7 +26,7 @@ _OF_SPECULATION = ("verify_rounds", "draft_tokens", "accepted_tokens")
 _LOOKS = {
     "server_scrapes": "looks at the server's metrics page",
     "server_scrape_errors": "looks that gave no usable page",
-    "server_counter_resets": "counters that went back: a restart",
+    "server_resets": "counters that went back: a restart",
 }
 _GAUGES = {"running": "server_running_requests", "waiting": "server_waiting_requests"}
 _SOURCE = "server_window"
@@ -70,7 +70,7 @@ class WatchMetrics(Collector):
             self._look(look)
             if since is None:
                 return
-            self._add("server_counter_resets", look.arm, since.restarts)
+            self._add("server_resets", look.arm, since.restarts)
             for name, (canonical, _) in _COUNTED.items():
                 if canonical in since.deltas:
                     self._add(name, look.arm, since.deltas[canonical])

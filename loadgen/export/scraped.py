@@ -77,12 +77,14 @@ class Pages:
 
     def _increase(self, key: tuple[str, str], scrape: Scrape) -> None:
         before = self._before.get(key)
+        if before is not None and scrape.edge is None and scrape.asked_ns < before.answered_ns:
+            return  # looks that overlap have no order
         self._before[key] = scrape
         if before is None:
             return
         arm = scrape.arm
         found = window((before, scrape), arm, self._models[arm], before.answered_ns, scrape.asked_ns)
-        self._metrics.inc("server_counter_resets_total", found.restarts, arm=arm)
+        self._metrics.inc("server_resets_total", found.restarts, arm=arm)
         if any(name not in found.deltas for name in _DRAFTS):
             return
         labels = {"arm": arm, "task_type": self._task, "source": "server_window"}

@@ -1,7 +1,7 @@
 """The process that scrapes. It shares nothing with the dispatching loop but a pipe.
 
 Messages in: `Setup` first, then `Look`s; end of file ends the process, so it never outlives its
-parent. Messages out: `READY`, then `Seen` and `Done`; `Failed` if it ends by a fault.
+parent. Messages out: `READY`, then `Seen`, `Sampled` and `Done`; `Failed` if it ends by a fault.
 """
 
 from __future__ import annotations
@@ -16,15 +16,17 @@ import httpx
 from pydantic import SecretStr
 
 from loadgen.clock import now_ns
-from loadgen.observe.types import Edge, Scrape, ScrapeArm, Scraped
+from loadgen.observe.fetch import Refused, fetch
+from loadgen.observe.sampling import Sampler
+from loadgen.observe.types import Edge, Scrape, ScrapeArm, Scraped, TelemetrySample
 from loadgen.processes import ignore_signals
 from loadgen.redact import Redactor, names_of
 from server_adapters.base import CollectionError, MetricsPage
 
 READY = "ready"
-#: A metrics page larger than this is none.
-MAX_PAGE_BYTES = 32 * 2**20
 RETRY_AFTER_S = 0.1
+#: The second try of a look that matters may take so many times as long: a page may be slow just when its server is.
+RETRY_PATIENCE = 3
 
 Parse = Callable[[str], MetricsPage]
 
@@ -38,7 +40,7 @@ class Setup:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Scrape all of the arm's pages now. `retry`: once more where a page could not be reached."""
+    """Scrape all of the arm's pages now. `retry`: once more, with more patience, where a page could not be reached."""
 
     ticket: int
     arm: str
@@ -50,6 +52,11 @@ class Look:
 @dataclass(frozen=True, slots=True)
 class Seen:
     scrape: Scrape
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    sample: TelemetrySample
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,14 +115,14 @@ async def scrape_page(
     answered_ns: int | None = None
     try:
         async with asyncio.timeout(timeout_s):
-            text = await _fetch(client, url)
+            text = await fetch(client, url, "; check the arm's api_key")
         answered_ns = now_ns()
         page = parse(text)
     except TimeoutError:
         status, reason = Scraped.UNREACHABLE, f"no answer within {timeout_s:g} s"
     except CollectionError as error:
         status, reason = Scraped(error.kind), str(error)
-    except _Refused as error:
+    except Refused as error:
         status, reason = Scraped.UNREACHABLE, str(error)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         status, reason = Scraped.UNREACHABLE, f"{type(error).__name__}: {error}"
@@ -132,23 +139,6 @@ async def scrape_page(
         edge=edge,
         segment=segment,
     )
-
-
-class _Refused(Exception):
-    pass
-
-
-async def _fetch(client: httpx.AsyncClient, url: str) -> str:
-    async with client.stream("GET", url) as response:
-        if response.status_code != 200:
-            hint = "; check the arm's api_key" if response.status_code in (401, 403) else ""
-            raise _Refused(f"HTTP {response.status_code}{hint}")
-        body = bytearray()
-        async for piece in response.aiter_bytes():
-            body += piece
-            if len(body) > MAX_PAGE_BYTES:
-                raise _Refused(f"more than {MAX_PAGE_BYTES} bytes: not a metrics page")
-    return body.decode("utf-8", "replace")
 
 
 class _Process:
@@ -168,13 +158,17 @@ class _Process:
         for arm in self._setup.arms:
             headers = {name: secret.get_secret_value() for name, secret in arm.headers.items()}
             self._clients[arm.name] = httpx.AsyncClient(
-                timeout=self._setup.timeout_s,
+                timeout=self._setup.timeout_s * RETRY_PATIENCE,  # `scrape_page` has the limit of each try
                 headers={**headers, "Accept-Encoding": "identity"},
                 **arm.reach.httpx_options(),
             )
         asyncio.get_running_loop().add_reader(self._pipe.fileno(), self._commands)
         self._pipe.send(READY)
         self._start(self._periodic())
+        sampler = Sampler(
+            self._setup.arms, self._setup.timeout_s, redactor_of, lambda sample: self._send(Sampled(sample))
+        )
+        self._start(sampler.run())
         await self._over.wait()
         for task in list(self._tasks):
             task.cancel()
@@ -195,7 +189,7 @@ class _Process:
             asyncio.get_running_loop().remove_reader(self._pipe.fileno())
             self._over.set()
 
-    def _send(self, message: Seen | Done) -> None:
+    def _send(self, message: Seen | Sampled | Done) -> None:
         try:
             self._pipe.send(message)
         except OSError:  # the parent is gone
@@ -220,10 +214,11 @@ class _Process:
         finally:
             self._busy.discard((arm.name, url))
 
-    async def _once(self, arm: ScrapeArm, url: str, edge: Edge | None, segment: int | None) -> Scrape:
-        scrape = await scrape_page(
-            self._clients[arm.name], self._parse[arm.name], arm, url, self._setup.timeout_s, edge, segment
-        )
+    async def _once(
+        self, arm: ScrapeArm, url: str, edge: Edge | None, segment: int | None, patience: int = 1
+    ) -> Scrape:
+        limit_s = self._setup.timeout_s * patience
+        scrape = await scrape_page(self._clients[arm.name], self._parse[arm.name], arm, url, limit_s, edge, segment)
         self._send(Seen(scrape))
         return scrape
 
@@ -236,5 +231,5 @@ class _Process:
         scrape = await self._once(arm, url, look.edge, look.segment)
         if look.retry and scrape.status is Scraped.UNREACHABLE:
             await asyncio.sleep(RETRY_AFTER_S)
-            scrape = await self._once(arm, url, look.edge, look.segment)
+            scrape = await self._once(arm, url, look.edge, look.segment, RETRY_PATIENCE)
         return scrape

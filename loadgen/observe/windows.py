@@ -1,7 +1,10 @@
 """Increase of counters over a window: restart-safe, summed over engines and pages. Pure.
 
 The rule is Prometheus' increase() without extrapolation: differences between neighbouring scrapes, and
-after a reset the whole new value (docs/method.md, "Speculation"; D3, D4).
+after a reset the whole new value (docs/method.md, "Speculation"; D3, D4). Looks that overlap in time have no
+order, so no difference is taken between them. A histogram's sum of seconds is no counter: one observation below
+zero (a clock that stepped, a late server's queue time) lets it fall, so in the same process only counts that fall
+are a restart.
 """
 
 from __future__ import annotations
@@ -10,11 +13,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from loadgen.observe.types import CounterWindow, Scrape, SeriesKey
+from loadgen.observe.types import CounterWindow, Edge, Scrape, SeriesKey
 from server_adapters.base import CANONICAL, MetricKind, MetricsPage
 
 #: Start times of one process, read twice, may differ by rounding; a restart takes longer than this.
 SAME_PROCESS_S = 1.0
+
+#: Sums of what histograms observed, seconds.
+_SUMS = frozenset(name for name in CANONICAL if name.endswith("_sum"))
 
 _Values = dict[SeriesKey, float]
 
@@ -82,7 +88,20 @@ def _edges(looks: Sequence[Scrape], model: str, start_ns: int, end_ns: int, segm
         notes.append(f"no scrape after that was usable ({unusable(looks[-1], model)})")
     if first >= last:
         return "one usable scrape only: no difference can be taken"
-    return _Edges(list(looks[first : last + 1]), [f"{looks[0].source}: {note}" for note in notes])
+    return _Edges(_apart(looks[first : last + 1], model), [f"{looks[0].source}: {note}" for note in notes])
+
+
+def _apart(looks: Sequence[Scrape], model: str) -> list[Scrape]:
+    """Without those that overlap the first, the last or the one before. What failed has no values to be ordered."""
+    first, *inner, last = looks
+    kept, free_ns = [first], first.answered_ns
+    for look in inner:
+        if unusable(look, model) is not None:
+            kept.append(look)
+        elif free_ns <= look.asked_ns and look.answered_ns <= last.asked_ns:
+            kept.append(look)
+            free_ns = look.answered_ns
+    return [*kept, last]
 
 
 def _first(looks: Sequence[Scrape], good: Sequence[int], start_ns: int, segment: int | None, notes: list[str]) -> int:
@@ -96,7 +115,8 @@ def _first(looks: Sequence[Scrape], good: Sequence[int], start_ns: int, segment:
         return good[0]
     if segment is not None:
         early = (start_ns - looks[before[-1]].answered_ns) / 1e9
-        notes.append(f"no scrape at the start edge: counted from {early:.3f} s before it")
+        why = _why_no_edge(looks, segment, "start")
+        notes.append(f"no scrape at the start edge{why}: counted from {early:.3f} s before it")
     return before[-1]
 
 
@@ -111,8 +131,15 @@ def _last(looks: Sequence[Scrape], good: Sequence[int], end_ns: int, segment: in
         return good[-1]
     if segment is not None:
         late = (looks[after[0]].asked_ns - end_ns) / 1e9
-        notes.append(f"no scrape at the end edge: counted until {late:.3f} s after it")
+        why = _why_no_edge(looks, segment, "end")
+        notes.append(f"no scrape at the end edge{why}: counted until {late:.3f} s after it")
     return after[0]
+
+
+def _why_no_edge(looks: Sequence[Scrape], segment: int, edge: Edge) -> str:
+    """What became of the last try at this edge; nothing where there was none."""
+    tries = [look for look in looks if look.segment == segment and look.edge == edge]
+    return f" ({tries[-1].status}: {tries[-1].reason})" if tries else ""
 
 
 def _page_increase(between: Sequence[Scrape], model: str) -> _PageIncrease:
@@ -169,7 +196,9 @@ def _follow(pages: Sequence[MetricsPage], model: str, source: str, out: _PageInc
         out.engines |= _engines(page, model)
         fallen = {key for key, value in values.items() if value < last.get(key, 0.0)}
         another = _another_process(earlier, page)
-        if another or (fallen and another is None):
+        if another is False and all(key.name in _SUMS for key in fallen):
+            fallen = set()
+        elif another or (fallen and another is None):
             fallen = set(last)
         if another or fallen:
             out.restarts += 1

@@ -182,10 +182,9 @@ class Runner:
         if self.dead is not None:
             raise EngineDeadError(self.dead)
         now_s = time.monotonic()
-        if not self.engine.has_work:
-            self._clock_s = max(self._clock_s, now_s)  # no step begins before the request that it serves has come
-        arrival_s = min(now_s, self._clock_s)
-        self.engine.submit(request, arrival_s)
+        if not self.engine.has_work:  # nothing ran since the axis ended: no step begins before this arrival
+            self._clock_s = max(self._clock_s, now_s)
+        self.engine.submit(request, min(now_s, self._clock_s))
         stream = Stream(request, number)
         self._streams[request.request_id] = stream
         self._wake.set()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from loadgen.analyze import Difference
+from loadgen.observe import Scraped
 
 Run = Any
 
@@ -145,9 +147,26 @@ def test_cached_tokens_of_responses_where_counters_tell_nothing(run: Run) -> Non
 def test_unknown_shares_are_absent_with_a_reason_and_flag_nothing(run: Run) -> None:
     both(run, {"baseline": [100], "candidate": [100]})
     assert {h.share.reason for h in run.summary().equality.cache_hits} == {
-        "neither counters nor responses tell cached tokens"
+        "the counters do not hold prefix_cache_queries (the arm has no metrics page, or it was never scraped), and the "
+        "responses do not tell cached tokens"
     }
     assert of(run, "requests.cache_hit_share") == []
+
+
+def test_an_edge_that_could_not_be_had_is_named_with_its_page(run: Run) -> None:
+    both(run, {"baseline": [100], "candidate": [100]})
+    for number, arm in enumerate(("baseline", "candidate")):
+        run.counted(number, arm=arm, start=number, end=number + 1, prefix_cache_queries=100, prefix_cache_hits=0)
+    last = run.scrapes[-1]
+    late = {"status": Scraped.UNREACHABLE, "reason": "no answer within 9 s", "page": None}
+    run.scrapes += [replace(last, edge=None, segment=None, asked_ns=last.asked_ns + 250_000_000)]
+    run.scrapes[-2] = replace(last, **late)
+    known, unknown = (h.share for h in run.summary().equality.cache_hits)
+    assert (known.value, unknown.value) == (0.0, None)
+    assert unknown.reason == (
+        f"the counters of segment 1 are not whole ({last.source}: no scrape at the end edge (unreachable: no answer "
+        "within 9 s): counted until 0.250 s after it), and the responses do not tell cached tokens"
+    )
 
 
 @pytest.mark.parametrize(("made", "rule"), [(2, None), (3, "inconclusive")])

@@ -9,8 +9,8 @@ import signal
 import socket
 import sys
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from loadgen.plan import Plan, Segment
 from loadgen.record import RunData, list_runs, open_run
 from loadgen.scenario import load_scenario
 from server_adapters.rehearsal.config import RehearsalConfig
-from server_adapters.rehearsal.serve import rehearsal_server
+from server_adapters.rehearsal.serve import rehearsal_server_sync
 
 ROOT = Path(__file__).resolve().parents[2]
 SPEED = 20.0
@@ -74,12 +74,12 @@ def write(folder: Path, arms: dict[str, Any], **keys: Any) -> Path:
     return file
 
 
-@pytest.fixture
-async def urls() -> AsyncIterator[dict[str, str]]:
+@pytest.fixture(scope="module")
+def urls() -> Iterator[dict[str, str]]:
     """Two engines, speculation off and on, twenty times as fast as the hardware they rehearse."""
-    async with AsyncExitStack() as servers:
+    with ExitStack() as servers:
         yield {
-            arm: await servers.enter_async_context(rehearsal_server(RehearsalConfig(spec=spec, speed=SPEED)))
+            arm: servers.enter_context(rehearsal_server_sync(RehearsalConfig(spec=spec, speed=SPEED)))
             for arm, spec in SPECS.items()
         }
 

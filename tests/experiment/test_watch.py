@@ -165,7 +165,7 @@ async def test_metrics_go_on_over_a_restart(server: Counting, watched: Watching,
     await watched(lambda r: any("restarted" in note for note in r.notes))
     after = await samples(port)
     assert value(after, "specload_draft_tokens_total", **source) > drafted
-    assert value(after, "specload_server_counter_resets_total") == 1
+    assert value(after, "specload_server_resets_total") == 1
 
 
 async def test_a_page_without_draft_counters_is_no_zero(server: Counting, watched: Watching, samples: Served) -> None:

@@ -69,7 +69,7 @@ def test_a_restart_counts_from_0_and_is_said(pages: Any, page: MakePage, scrape:
     for at, n, edge in ((0, 1000, "start"), (1, 1200, None), (2, 50, None), (3, 300, "end")):
         look.scraped(scrape(at, page(drafts(n, n, n)), edge=edge, segment=1 if edge else None))
     assert counted(metrics)[:3] == [500, 500, 500]
-    assert metrics.value("server_counter_resets_total", arm="base") == 1
+    assert metrics.value("server_resets_total", arm="base") == 1
 
 
 def test_a_failed_look_loses_nothing(pages: Any, page: MakePage, scrape: MakeScrape) -> None:

@@ -65,6 +65,51 @@ def test_one_falling_counter_of_the_same_process_resets_itself_only(make_scrape:
     assert got.restarts == 1
 
 
+def test_a_sum_of_seconds_that_falls_in_the_same_process_is_no_restart(make_scrape: Make, make_page: Make) -> None:
+    """One observation below zero, such as the queue time of a server whose clock ran late."""
+    pages = [{"queue_count": 1, "queue_sum": 0.5}, {"queue_count": 2, "queue_sum": 0.25}]
+    got = counted([make_scrape(t, make_page(p, started=7.0)) for t, p in zip((0, 10), pages, strict=True)])
+    assert got.deltas == {"queue_count": 1, "queue_sum": -0.25}
+    assert (got.restarts, got.incomplete) == (0, ())
+
+
+def test_a_sum_that_falls_with_its_count_was_reset(make_scrape: Make, make_page: Make) -> None:
+    """The same where nothing tells whether it is the same process."""
+    pages = [{"queue_count": 2, "queue_sum": 0.5}, {"queue_count": 1, "queue_sum": 0.25}]
+    got = counted([make_scrape(t, make_page(p, started=7.0)) for t, p in zip((0, 10), pages, strict=True)])
+    assert (got.deltas, got.restarts) == ({"queue_count": 1, "queue_sum": 0.25}, 1)
+    pages[1]["queue_count"] = 3
+    got = counted([make_scrape(t, make_page(p)) for t, p in zip((0, 10), pages, strict=True)])
+    assert (got.deltas, got.restarts) == ({"queue_count": 3, "queue_sum": 0.25}, 1)
+
+
+@pytest.mark.parametrize("started", [None, 7.0])
+def test_looks_that_overlap_have_no_order(make_scrape: Make, make_page: Make, started: float | None) -> None:
+    """A slow periodic look was read before the start edge and arrived after it, one within before the end edge."""
+    looks = [
+        make_scrape(0.1, make_page({"drafts": 5}, started=started), edge="start", segment=3),
+        make_scrape(0.0, make_page({"drafts": 1}, started=started), answered_ns=S),
+        make_scrape(2.0, make_page({"drafts": 10}, started=started), answered_ns=3 * S),
+        make_scrape(2.5, make_page({"drafts": 8}, started=started), answered_ns=4 * S),
+        make_scrape(9.0, make_page({"drafts": 25}, started=started), answered_ns=10 * S),
+        make_scrape(9.9, make_page({"drafts": 20}, started=started), answered_ns=11 * S, edge="end", segment=3),
+    ]
+    got = counted(looks, segment=3)
+    assert (got.deltas, got.restarts, got.incomplete) == ({"drafts": 15}, 0, ())
+
+
+def test_a_failed_look_that_overlaps_still_counts_as_failed(make_scrape: Make, make_page: Make) -> None:
+    got = counted([
+        make_scrape(0, make_page({"drafts": 1})),
+        make_scrape(2, make_page({"drafts": 4}), answered_ns=4 * S),
+        make_scrape(3, "no answer within 3 s", answered_ns=6 * S),
+        make_scrape(5, make_page({"drafts": 2}), answered_ns=7 * S),
+        make_scrape(10, make_page({"drafts": 9})),
+    ])  # fmt: skip
+    assert got.deltas["drafts"] == 3 + 2 + 7, "what failed hides no look beside it"
+    assert "1 of 5 scrapes inside the window failed" in got.incomplete[-1]
+
+
 def test_load_balancer_flips_are_not_restarts_where_identity_is_known(make_scrape: Make, make_page: Make) -> None:
     """D3: 4, 8, 5, 9 from two processes in turn: 1 + 1, and the window says what it cannot know."""
     got = counted(drafts(make_scrape, make_page, [4, 8, 5, 9], [100.0, 200.0, 100.0, 200.0]))
@@ -264,7 +309,9 @@ def test_a_failed_edge_falls_back_and_says_so(make_scrape: Make, make_page: Make
     ]
     got = counted(scrapes, segment=3)
     assert got.deltas["drafts"] == 8
-    assert got.incomplete[0] == "http://one/metrics: no scrape at the start edge: counted from 0.499 s before it"
+    assert got.incomplete[0] == (
+        "http://one/metrics: no scrape at the start edge (unreachable: refused): counted from 0.499 s before it"
+    )
 
 
 def test_a_window_not_covered_at_its_ends_says_so(make_scrape: Make, make_page: Make) -> None:

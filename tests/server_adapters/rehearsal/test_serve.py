@@ -205,6 +205,36 @@ async def test_a_slow_reader_gets_merged_chunks_and_loses_nothing(start_server: 
     assert (await stream.next()).token_ids == []
 
 
+async def test_no_step_begins_before_a_request_it_runs_has_arrived(start_server: Start) -> None:
+    """A late process: its only step is over on the engine's axis and not yet delivered when the next request comes.
+
+    Then, long after, two requests in one turn of the loop. No time in the queue is below zero, none is as long as the
+    pause between them.
+    """
+    live = await start_server(speed=1.0)
+    runner = live.server.runner
+    one = SamplingParams(max_tokens=1, ignore_eos=True)
+    runner.submit(EngineRequest("first", (5, 6, 7), one), 1)
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert not runner.engine.has_work
+    time.sleep(0.05)  # noqa: ASYNC251 - the process is late
+    runner.submit(EngineRequest("second", (5, 6, 7), one), 2)
+
+    async def idle() -> bool:
+        return not runner.num_streams
+
+    await live.until(idle)
+    await asyncio.sleep(0.1)
+    for number, name in ((3, "third"), (4, "fourth")):
+        runner.submit(EngineRequest(name, (5, 6, 7), one), number)
+    await live.until(idle)
+    times = {truth["request_id"]: truth["first_scheduled_s"] - truth["arrival_s"] for truth in runner.shown_truths()}
+    assert len(times) == 4
+    assert min(times.values()) >= 0.0
+    assert times["fourth"] < 0.1
+
+
 async def test_a_broken_engine_shows(start_server: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     """J2: an exception in a step is an error for its clients and for /health, not silence."""
     live = await start_server()
