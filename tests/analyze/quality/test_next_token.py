@@ -48,10 +48,14 @@ def test_contexts_are_summed_and_never_mixed() -> None:
     found = asked({"x": ([180, 20], [36, 4]), "y": ([4, 36], [20, 180])})
     assert found.p == 1.0
     assert statistic(found) == pytest.approx(0)
-    far = asked({"x": ([240, 200], [200, 240]), "y": ([240, 200], [200, 240])})
-    chi = 2 * 80 * 20**2 / 440 / 20
-    assert chi == pytest.approx(2 * scipy.stats.chi2_contingency([[240, 200], [200, 240]], correction=False).statistic)
-    assert far.p == pytest.approx(scipy.stats.chi2.sf(chi, 2), rel=0.4)
+    far = asked({"x": ([235, 205], [205, 235]), "y": ([235, 205], [205, 235])})
+    chi = 2 * 4 * 15**2 / 220
+    assert statistic(far) == pytest.approx(chi / 440)
+    of_one = scipy.stats.hypergeom.pmf(np.arange(441), 880, 440, 440)
+    square = np.square(np.arange(441) - 220)
+    exact = float(np.outer(of_one, of_one)[np.add.outer(square, square) >= 2 * 15**2].sum())
+    drawings = [asked({"x": ([235, 205], [205, 235]), "y": ([235, 205], [205, 235])}, seed).draws for seed in range(12)]
+    assert 10 * 12 / sum(drawings) == pytest.approx(exact, rel=0.35), "120 reached in so many draws"
     assert far.value == pytest.approx((chi - 2) / 440, abs=0.001), "less the mean under exchange, 1 per context"
 
 
