@@ -1,0 +1,90 @@
+"""Are the candidate's outputs still the baseline's? Pure methods on outputs as plain data (docs/quality.md)."""
+
+from loadgen.analyze.quality.acceptance import AcceptanceAnomaly, Accepted, acceptance_anomaly
+from loadgen.analyze.quality.cases import CaseFinding, case_findings
+from loadgen.analyze.quality.diagnosis import Diagnosis, diagnose
+from loadgen.analyze.quality.diverge import Context, Divergence, compare_outputs
+from loadgen.analyze.quality.family import FAMILY_LEVEL, PROMISED, Family, family, per_test_level
+from loadgen.analyze.quality.formats import FormatCheck, format_check
+from loadgen.analyze.quality.loops import Loop, loop_in
+from loadgen.analyze.quality.next_token import TokenSample, next_token_test, second_tokens
+from loadgen.analyze.quality.paired import (
+    McNemar,
+    NoiseFloor,
+    Paired,
+    discordant_needed,
+    divergence_share,
+    mcnemar,
+    noise_floor,
+    paired,
+)
+from loadgen.analyze.quality.permutation import (
+    DISTINCT,
+    HISTOGRAM,
+    LENGTH,
+    MEAN_LOGPROB,
+    Histogram,
+    Statistic,
+    permutation_test,
+)
+from loadgen.analyze.quality.power import chi_square_power, samples_needed, two_sample_distance, without_correction
+from loadgen.analyze.quality.sampled import Sampled, sampled_tests
+from loadgen.analyze.quality.ties import MARGIN_FLOOR_NAT, Margin, NearTieLimit, margin, near_tie, near_tie_limit
+from loadgen.analyze.quality.types import POWER, Format, Kind, Output, QualityTest
+
+__all__ = [
+    "DISTINCT",
+    "FAMILY_LEVEL",
+    "HISTOGRAM",
+    "LENGTH",
+    "MARGIN_FLOOR_NAT",
+    "MEAN_LOGPROB",
+    "POWER",
+    "PROMISED",
+    "AcceptanceAnomaly",
+    "Accepted",
+    "CaseFinding",
+    "Context",
+    "Diagnosis",
+    "Divergence",
+    "Family",
+    "Format",
+    "FormatCheck",
+    "Histogram",
+    "Kind",
+    "Loop",
+    "Margin",
+    "McNemar",
+    "NearTieLimit",
+    "NoiseFloor",
+    "Output",
+    "Paired",
+    "QualityTest",
+    "Sampled",
+    "Statistic",
+    "TokenSample",
+    "acceptance_anomaly",
+    "case_findings",
+    "chi_square_power",
+    "compare_outputs",
+    "diagnose",
+    "discordant_needed",
+    "divergence_share",
+    "family",
+    "format_check",
+    "loop_in",
+    "margin",
+    "mcnemar",
+    "near_tie",
+    "near_tie_limit",
+    "next_token_test",
+    "noise_floor",
+    "paired",
+    "per_test_level",
+    "permutation_test",
+    "sampled_tests",
+    "samples_needed",
+    "second_tokens",
+    "two_sample_distance",
+    "without_correction",
+]  # fmt: skip
