@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -183,6 +184,24 @@ def test_schemas_are_json_schema(specload: Specload, what: str) -> None:
     from jsonschema import Draft202012Validator
 
     Draft202012Validator.check_schema(json.loads(specload("schema", what).stdout))
+
+
+def test_runs_shows_verdicts_and_sweeps(specload: Specload, tmp_path: Path) -> None:
+    """A verdict that cannot be read is none; a sweep says how far it has come, a broken one why it cannot be read."""
+    for name in ("judged", "torn"):
+        shutil.copytree(ROOT / "tests" / "data" / "runs" / "small", tmp_path / name)
+    (tmp_path / "judged" / "verdict.json").write_text('{"verdict": "fail"}')
+    (tmp_path / "torn" / "verdict.json").write_text('{"verdict": ')
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "sweep.json").write_text("{}")
+    found = json.loads(specload("runs", "--out", tmp_path, "--json").stdout)
+    rows = {Path(row["path"]).name: row for row in found}
+    assert (rows["judged"]["verdict"], rows["torn"]["verdict"]) == ("fail", None)
+    assert rows["broken"]["state"] == "unreadable"
+    assert "sweep.json" in rows["broken"]["problem"]
+    told = specload("runs", "--out", tmp_path).stdout
+    assert "verdict" in told
+    assert " fail " in told
 
 
 def test_runs_of_an_empty_folder(specload: Specload, tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ from loadgen.experiment import (
     is_sweep,
     judge_run,
     last_pass,
+    list_sweeps,
     sweep_report,
 )
 from loadgen.export import write_openmetrics, write_sweep_openmetrics
@@ -55,10 +56,11 @@ ExportTo = Literal["jsonl", "csv", "parquet", "openmetrics"]
 
 @app.command()
 def runs(out_dir: Out = RUNS, json: Json = False) -> None:
-    """The history: every run directory, newest first."""
-    rows = list_runs(out_dir)
+    """The history: every run and sweep, newest first."""
+    rows = sorted([*list_runs(out_dir), *list_sweeps(out_dir)], key=lambda e: (e.started or "", e.run_id), reverse=True)
     if json:
-        return print_json([{k: getattr(r, k) for k in ("run_id", "path", "started", "state", "problem")} for r in rows])
+        told = ("run_id", "path", "started", "state", "verdict", "problem")
+        return print_json([{k: getattr(r, k) for k in told} for r in rows])
     if not rows:
         return line(f"no runs in the folder {out_dir}")
     return render_runs(rows, out)

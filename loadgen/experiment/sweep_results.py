@@ -12,7 +12,7 @@ from loadgen.experiment.judging import judge_run, save_json, save_page
 from loadgen.experiment.sweep_search import max_rates
 from loadgen.experiment.sweep_state import STATE, SweepState, VisitState, read_state
 from loadgen.plan import SweepPlan, SweepPoint
-from loadgen.record import RunData, open_run
+from loadgen.record import RunData, RunEntry, open_run
 from loadgen.report import render_sweep_html
 
 SUMMARY, PAGE = "sweep_summary.json", "sweep.html"
@@ -20,6 +20,22 @@ SUMMARY, PAGE = "sweep_summary.json", "sweep.html"
 
 def is_sweep(folder: Path) -> bool:
     return (folder / STATE).is_file()
+
+
+def list_sweeps(root: Path) -> list[RunEntry]:
+    """All sweeps under `root`, as the history of runs has them: how many visits are done, of how many."""
+    found = []
+    for path in sorted(root.glob(f"*/{STATE}")):
+        folder = path.parent
+        try:
+            state = read_state(folder)
+        except StorageError as error:
+            found.append(RunEntry(str(folder), folder.name, None, "unreadable", None, str(error)))
+            continue
+        done = sum(visit.state == "done" for visit in state.visits)
+        whole = f"sweep over {', '.join(state.axes)}: {done} of {len(state.visits)} visits done"
+        found.append(RunEntry(str(folder), state.sweep_id, state.started, "sweep", None, whole))
+    return found
 
 
 def sweep_report(folder: Path) -> SweepSummary:

@@ -95,10 +95,20 @@ def list_runs(root: Path | str) -> list[RunEntry]:
             continue
         try:
             found = read_manifest(path)
-            entries.append(RunEntry(str(path), found.run_id, found.started, found.state, found))
+            verdict = _verdict(path)
+            entries.append(RunEntry(str(path), found.run_id, found.started, found.state, found, verdict=verdict))
         except StorageError as error:
             entries.append(RunEntry(str(path), path.name, None, "unreadable", None, str(error)))
     return sorted(entries, key=lambda e: (e.started or "", e.run_id), reverse=True)
+
+
+def _verdict(path: Path) -> str | None:
+    """None where the run has not been judged, or its verdict cannot be read."""
+    try:
+        found = orjson.loads((path / "verdict.json").read_bytes())["verdict"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return found if isinstance(found, str) else None
 
 
 def _table(path: Path, name: str, schema: pa.Schema, problems: list[str]) -> pa.Table:

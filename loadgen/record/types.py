@@ -135,7 +135,8 @@ class RunData:
 
 @dataclass(frozen=True, slots=True)
 class RunEntry:
-    """One directory under the runs' root. `manifest` is None where it cannot be read, for `problem`."""
+    """One directory under the runs' root. `manifest` is None where it cannot be read, for `problem`. `verdict`: as
+    verdict.json has it; None where there is none."""
 
     path: str
     run_id: str
@@ -143,3 +144,4 @@ class RunEntry:
     state: str
     manifest: Manifest | None
     problem: str | None = None
+    verdict: str | None = None

@@ -1,4 +1,4 @@
-"""The history: one line a run."""
+"""The history: one line a run or sweep."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from loadgen.report.format import DASH
 def render_runs(runs: Iterable[RunEntry], console: Console) -> None:
     """Newest first, as given; a run that cannot be read says why."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in ("run", "started (UTC)", "state", "arms", "what happened"):
+    for column in ("run", "started (UTC)", "state", "verdict", "arms", "what happened"):
         table.add_column(column, overflow="fold", no_wrap=column == "run")
     for run in runs:
         manifest = run.manifest
         started = (run.started or DASH)[:19].replace("T", " ")
         arms = ", ".join(manifest.arms) if manifest else DASH
         said = run.problem or (manifest.stop_reason if manifest else None) or ""
-        table.add_row(run.run_id, started, run.state, arms, Text(printable(said)))
+        verdict = Text(printable(run.verdict or DASH))
+        table.add_row(run.run_id, started, run.state, verdict, arms, Text(printable(said)))
     console.print(table)

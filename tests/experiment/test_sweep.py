@@ -19,7 +19,7 @@ import pytest
 
 from loadgen.control import Ask
 from loadgen.errors import ScenarioError
-from loadgen.experiment import planned_sweep, run_sweep, sweep_report
+from loadgen.experiment import list_sweeps, planned_sweep, run_sweep, sweep_report
 from loadgen.experiment.sweep import SweepOptions
 from loadgen.experiment.sweep_search import max_rates, next_step, vote_of
 from loadgen.experiment.sweep_state import Attempt, SearchVisit, SweepState, close_attempts, read_state
@@ -114,6 +114,9 @@ async def test_a_k_sweep_is_interrupted_killed_and_resumed(scenario: MakeScenari
     assert first.code == 130, first.err
     assert "--resume" in first.err
     (folder,) = (tmp_path / "runs").glob("*-sweep-*")
+    (listed,) = list_sweeps(tmp_path / "runs")
+    assert (Path(listed.path), listed.state) == (folder, "sweep")
+    assert str(listed.problem).startswith("sweep over k: ")
     assert [a["state"] for a in visits(folder)[int(order[2])]["attempts"]] == ["interrupted"]
 
     second = await session(
