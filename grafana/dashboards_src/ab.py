@@ -66,6 +66,7 @@ def _faster() -> list[Panel]:
             Ask(final("arm, stage, kind", "run_speedup_low_ratio", ARM), "low", "suffix:×", 2),
             Ask(final("arm, stage, kind", "run_speedup_high_ratio", ARM), "high", "suffix:×", 2),
             order=("arm", "stage", "kind"),
+            widths={"kind": 130},
             width=10,
             height=7,
         ),

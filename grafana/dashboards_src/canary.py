@@ -70,6 +70,7 @@ def _state() -> list[Panel]:
             width=8,
             height=5,
             words={"0": ("down", RED), "1": ("up", GREEN)},
+            stacked=True,
         ),
         number(
             "Alerts firing",
@@ -90,6 +91,7 @@ def _state() -> list[Panel]:
             height=5,
             limits=((None, RED), (0, GREEN)),
             none="too little traffic",
+            stacked=True,
             decimals=1,
         ),
         number(
@@ -103,6 +105,7 @@ def _state() -> list[Panel]:
             height=5,
             limits=((None, RED), (0, GREEN)),
             none="too little traffic",
+            stacked=True,
             decimals=1,
         ),
     ]
@@ -271,7 +274,6 @@ def _watch() -> list[Panel]:
             "At the newest look, all pages of the arm; absent where the page does not tell.",
             "short",
             *state,
-            beside=True,
         ),
         lines(
             "Looks that failed",

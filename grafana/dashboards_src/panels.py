@@ -69,12 +69,13 @@ def lines(
 def number(
     title: str, description: str, unit: str, *asks: Ask, width: int = 4, height: int = 4, limits: Steps = (),
     words: Mapping[str, tuple[str, str]] | None = None, none: str = "no data", decimals: int | None = None,
-    instant: bool = True,
+    instant: bool = True, stacked: bool = False,
 ) -> Panel:  # fmt: skip
-    """Now, large. `words`: text and colour instead of a value."""
+    """Now, large. `words`: text and colour instead of a value. `stacked`: below one another, for long names."""
+    orientation = c.VizOrientation.HORIZONTAL if stacked else c.VizOrientation.AUTO
     panel = (
         stat.Panel().title(title).description(description).datasource(DATASOURCE).unit(unit).span(width)
-        .height(height).no_value(none).graph_mode(c.BigValueGraphMode.NONE)
+        .height(height).orientation(orientation).no_value(none).graph_mode(c.BigValueGraphMode.NONE)
         .color_mode(c.BigValueColorMode.VALUE).justify_mode(c.BigValueJustifyMode.AUTO).text_mode(c.BigValueTextMode.AUTO)
         .reduce_options(common.ReduceDataOptions().calcs(["lastNotNull"]).values(False))
         .text(common.VizTextDisplayOptions().title_size(NAME_PX)).thresholds(_thresholds(limits or ((None, GREY),)))

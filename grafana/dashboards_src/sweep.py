@@ -70,7 +70,7 @@ def _runs() -> list[Panel]:
             "none",
             *asks,
             order=("run_id", "arm", "k", "stage"),
-            height=11,
+            height=14,
             widths={"run_id": RUN_ID_PX},
         ),
     ]

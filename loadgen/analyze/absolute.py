@@ -224,7 +224,7 @@ def _rate(chosen: Chosen, name: str) -> Estimate:
     if not told.any():
         why = next((w.steady_reason for w in chosen.windows if w.steady is None), "no measured segment was begun")
         return unknown(why, level=chosen.level)
-    if name == "goodput_requests_per_s" and not total.any():
+    if name in ("requests_per_s", "goodput_requests_per_s") and not total.any():
         return none_in(float(duration[told].sum()), level=chosen.level, source=CHUNK)
     found = ratio_of_sums_clustered(
         total[told], duration[told], np.flatnonzero(told), unit="blocks", level=chosen.level, source=CHUNK, share=False
@@ -249,11 +249,14 @@ def _counted_in(chosen: Chosen, name: str) -> tuple[Ints, Floats] | str:
     if name == "net_tokens_per_s":
         mine = rows[side.frame.net[rows]]
         return mine, side.flow.steady[mine]
+    per_request = side.flow.ended_steady.astype(np.float64)
+    if name == "requests_per_s":
+        mine = rows[side.frame.ok[rows]]
+        return mine, per_request[mine]
     good = hits_of(side, "goodput_share", chosen.slos)
     if isinstance(good, str):
         return good
     mine = rows[good[rows]]
-    per_request = side.flow.ended_steady.astype(np.float64)
     return mine, (per_request if name == "goodput_requests_per_s" else side.flow.steady)[mine]
 
 

@@ -47,6 +47,7 @@ METRICS: Mapping[str, MetricSpec] = {
     "error_share": MetricSpec("1", "share", True, "failed requests ÷ sent, without those our own drain or stop cut"),
     "goodput_share": MetricSpec("1", "share", False, "requests within every SLO ÷ sent"),
     "net_tokens_per_s": MetricSpec("tokens/s", "rate", False, "net throughput of the steady windows"),
+    "requests_per_s": MetricSpec("1/s", "rate", False, "ok requests that ended in the steady windows, per second"),
     "goodput_requests_per_s": MetricSpec("1/s", "rate", False, "requests within every SLO, per second"),
     "goodput_tokens_per_s": MetricSpec("tokens/s", "rate", False, "tokens of requests within every SLO, per second"),
     "acceptance_rate": MetricSpec("1", "count_ratio", False, "accepted ÷ drafted tokens"),

@@ -11,6 +11,7 @@ from loadgen.analyze import latency
 from loadgen.analyze.arms import ArmData, arm_data
 from loadgen.analyze.comparison import compare
 from loadgen.analyze.conditions import conditions, of_run
+from loadgen.analyze.cost import resources_of
 from loadgen.analyze.decompose import decompose
 from loadgen.analyze.environment import environment_diff, in_order
 from loadgen.analyze.equality import equality, equality_differences
@@ -49,6 +50,7 @@ def analyze(run: RunData) -> Summary:
     known = of_run(run)
     rows = compare(estimates)
     alike = equality(run, arms, reconciliation)
+    resources = resources_of(run, estimates)
     return Summary(
         run_id=manifest.run_id,
         finished=manifest.state == "finished",
@@ -57,11 +59,12 @@ def analyze(run: RunData) -> Summary:
         decomposition=decompose(arms, estimates.baseline, _net_by_stage(shown)),
         reconciliation=reconciliation,
         comparison=rows if estimates.baseline is not None else Absent(reason=ONE_ARM),
-        findings=findings_of(Facts(estimates, shown, rows, known)),
+        findings=findings_of(Facts(estimates, shown, rows, known, resources)),
         environment=in_order([*environment_diff(run), *equality_differences(run, alike)]),
         equality=alike,
         verdict=Absent(reason=LATER),
         conditions=known,
+        resources=resources,
     )
 
 

@@ -25,13 +25,16 @@ from loadgen.cli.base import (
     print_json,
 )
 from loadgen.cli.results import show, there, worst
-from loadgen.errors import StorageError
+from loadgen.cli.sweeping import show_sweep
+from loadgen.errors import ScenarioError, StorageError
 from loadgen.experiment import (
     compare_two,
+    is_sweep,
     judge_run,
     last_pass,
+    sweep_report,
 )
-from loadgen.export import write_openmetrics
+from loadgen.export import write_openmetrics, write_sweep_openmetrics
 from loadgen.record import list_runs, open_run, record_schema, write_export
 from loadgen.report import (
     render_html,
@@ -77,6 +80,8 @@ def report(
 ) -> None:
     """Recompute every number from a run directory, finished or not, and print it."""
     path = run_path(run_dir, out_dir)
+    if is_sweep(path):
+        return _sweep(path, format_, json)
     recorded = open_run(path)
     judged = judge_run(recorded)
     if format_ == "html" and not json:
@@ -84,7 +89,8 @@ def report(
     if json or format_ in ("text", "json"):
         return show(judged.summary, json or format_ == "json", details)
     verdict = there(judged.verdict, run_dir)
-    sys.stdout.write(render_junit(verdict) if format_ == "junit" else render_markdown(verdict))
+    resources = judged.summary.resources
+    sys.stdout.write(render_junit(verdict) if format_ == "junit" else render_markdown(verdict, resources))
     return None
 
 
@@ -156,6 +162,10 @@ def export(
 
 def _exported(path: Path, to: ExportTo, target: Path) -> tuple[int, str]:
     """How many of what were written."""
+    if is_sweep(path):
+        if to != "openmetrics":
+            raise ScenarioError([f"--to {to}: a sweep has openmetrics; the requests are in the runs of its points"])
+        return write_sweep_openmetrics(sweep_report(path), target), "samples"
     recorded = open_run(path)
     if to != "openmetrics":
         return write_export(recorded, to, target), "rows"
@@ -175,6 +185,13 @@ def schema(
         "verdict": verdict_schema,
     }
     print_json(schemas[what]())
+
+
+def _sweep(path: Path, format_: str, json: bool) -> None:
+    """Of a sweep's directory: from the runs of its points."""
+    if format_ not in ("text", "json"):
+        raise ScenarioError([f"--format {format_}: a sweep has text and json; each of its points is a run of its own"])
+    show_sweep(sweep_report(path), json or format_ == "json")
 
 
 def _page(html: str, file: Path) -> None:

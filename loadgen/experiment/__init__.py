@@ -13,6 +13,9 @@ from loadgen.experiment.lengths import measure_lengths
 from loadgen.experiment.preflight import Preflight, ReadyArm, preflight
 from loadgen.experiment.progress import Progress
 from loadgen.experiment.single import RunOptions, RunResult, run_scenario
+from loadgen.experiment.sweep import SweepOptions, SweepResult, SweepWatch, run_sweep
+from loadgen.experiment.sweep_planned import SweepPlanned, planned_sweep
+from loadgen.experiment.sweep_results import is_sweep, save_sweep, sweep_report
 from loadgen.experiment.watch import Reading, watch
 from loadgen.experiment.watch_metrics import WatchMetrics
 from loadgen.experiment.watch_table import readings_line, readings_table
@@ -31,6 +34,10 @@ __all__ = [
     "RunOptions",
     "RunResult",
     "ServerReport",
+    "SweepOptions",
+    "SweepPlanned",
+    "SweepResult",
+    "SweepWatch",
     "WatchMetrics",
     "check",
     "compare_two",
@@ -38,16 +45,21 @@ __all__ = [
     "demo_vllm",
     "describe_server",
     "doctor",
+    "is_sweep",
     "judge_run",
     "last_pass",
     "measure_lengths",
+    "planned_sweep",
     "preflight",
     "readings_line",
     "readings_table",
     "render_doctor",
     "run_scenario",
+    "run_sweep",
     "save_doctor",
     "save_judged",
+    "save_sweep",
+    "sweep_report",
     "watch",
     "worker_count",
 ]

@@ -5,6 +5,7 @@ The keys, and what a difference of each means for a verdict: docs/environment.md
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,6 +16,7 @@ from loadgen.analyze import ENVIRONMENT_KEYS, EXPECTED_KEYS
 from loadgen.experiment.background import background, is_local, this_machine
 from loadgen.experiment.network import Way, buffering, round_trip
 from loadgen.experiment.parameters import refused
+from loadgen.observe import gpu_facts
 from loadgen.redact import Redactor, printable
 from loadgen.scenario import Arm
 from server_adapters.base import Fact, Sampling, TargetError
@@ -59,6 +61,8 @@ async def capture(probed: list[Probed], redact: Redactor) -> dict[str, Facts]:
     for one in probed:
         async with one.client() as client:
             facts = await _asked(client, one)
+        if one.arm.telemetry.nvml:
+            facts = _filled(facts, await asyncio.to_thread(gpu_facts, one.arm.telemetry.nvml))
         if is_local(one.way.target.url):
             facts = _filled(_filled(facts, _from_files(facts)), machine)
         facts = _declared(facts | loads[one.name], one.arm)

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from loadgen.errors import TargetUnusable
 from loadgen.experiment.preflight import Preflight, preflight, targets_of
 from loadgen.experiment.servers import ArmServers
-from loadgen.observe import Scrape, ScrapeArm, Scraper
+from loadgen.observe import Scrape, ScrapeArm, Scraper, TelemetrySample, TelemetrySources
 from loadgen.plan import Plan, Segment
-from loadgen.scenario import Scenario
+from loadgen.scenario import Scenario, Telemetry
 
 #: What an arm must still be after it was started again, or has moved.
 SAME = ("version", "speculation", "k", "spec_method", "max_model_len")
@@ -26,7 +26,7 @@ def with_places_exchanged(scenario: Scenario) -> Scenario:
     arms = {}
     for name, place in zip(names, names[1:] + names[:1], strict=True):
         there = scenario.arms[place]
-        moved = {key: getattr(there, key) for key in ("url", "urls", "metrics_urls", "health_url")}
+        moved = {key: getattr(there, key) for key in ("url", "urls", "metrics_urls", "health_url", "telemetry")}
         arms[name] = scenario.arms[name].model_copy(update=moved)
     return scenario.model_copy(update={"arms": arms})
 
@@ -89,12 +89,14 @@ class Standing:
         ready: Preflight,
         servers: ArmServers,
         on_scrape: Callable[[Scrape], None],
+        on_sample: Callable[[TelemetrySample], None] = lambda _sample: None,
     ) -> None:
         self.servers = servers
         self._scenario = scenario
         self._exchanged = with_places_exchanged(scenario)
         self._ready = ready
         self._on_scrape = on_scrape
+        self._on_sample = on_sample
         self._interval_s = scrape_interval_s(scenario, plan)
         self._place = self._needed(plan.segments[0])
         self.scraper = self._scraper()
@@ -124,8 +126,21 @@ class Standing:
         arms = []
         for name in names:
             ready, page = self._ready.arms[name], targets_of(places.arms[name])[0]
-            arms.append(ScrapeArm(name, ready.adapter.name, ready.model, page.metrics_urls, page.headers, ready.reach))
-        return Scraper(arms, self._interval_s, self._scenario.scrape.timeout_s, self._on_scrape)
+            sources = sources_of(places.arms[name].telemetry, self.servers.pid(name))
+            adapter, pages = ready.adapter.name, page.metrics_urls
+            arms.append(ScrapeArm(name, adapter, ready.model, pages, page.headers, ready.reach, sources))
+        return Scraper(arms, self._interval_s, self._scenario.scrape.timeout_s, self._on_scrape, self._on_sample)
+
+
+def sources_of(keys: Telemetry, started_pid: int | None) -> TelemetrySources:
+    """`started_pid`: of the arm's server, where it was started here and stays in the foreground."""
+    return TelemetrySources(
+        nvml=tuple(keys.nvml),
+        gpu_metrics_urls=tuple(keys.gpu_metrics_urls),
+        devices=tuple(keys.devices),
+        pid=started_pid if keys.pid is None else keys.pid,
+        interval_s=keys.interval_s,
+    )
 
 
 def scrape_interval_s(scenario: Scenario, plan: Plan) -> float:

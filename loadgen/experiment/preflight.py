@@ -219,7 +219,9 @@ def _facts(
     scenario: Scenario,
     redact: Redactor,
 ) -> ArmFacts:
-    absent = {"gpu_mem_peak_bytes": "GPU telemetry is not collected in this version"}
+    absent: dict[str, str] = {}
+    if not arm.telemetry.nvml and not arm.telemetry.gpu_metrics_urls:
+        absent["gpu_mem_peak_bytes"] = "the arm's telemetry names no GPU source (nvml or gpu_metrics_urls)"
     if not capabilities.metrics:
         absent["batch_size"] = "no metrics page"
     return ArmFacts(

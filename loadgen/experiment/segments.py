@@ -19,7 +19,7 @@ from loadgen.experiment.servers import ArmServers
 from loadgen.experiment.warmups import WarmUps
 from loadgen.experiment.watching import Watch
 from loadgen.export import RunMetrics
-from loadgen.observe import Edge, Idle, Scrape
+from loadgen.observe import Edge, Idle, Scrape, TelemetrySample
 from loadgen.plan import LengthModel, Plan, Segment, correct_lengths
 from loadgen.record import PhaseRecord, RunWriter
 from loadgen.scenario import Limits, Scenario
@@ -59,7 +59,9 @@ class Segments:
         self.lengths = prepared.lengths
         self.ends: list[WorkerEnd] = []
         self.warmups = WarmUps(prepared.scenario.warmup)
-        self.standing = Standing(prepared.scenario, prepared.plan, prepared.ready, prepared.servers, self._scraped)
+        self.standing = Standing(
+            prepared.scenario, prepared.plan, prepared.ready, prepared.servers, self._scraped, self._sampled
+        )
         self._watch = Watch(prepared.scenario, prepared.plan)
         self._workers = make_workers(
             self._writer.manifest.workers, self._scenario, self._plan, self.lengths, prepared.ready, self._limits,
@@ -193,6 +195,11 @@ class Segments:
         queued = self.standing.scraper.waiting(scrape.arm)
         if queued is not None:
             self._waiting[scrape.arm].append(queued)
+
+    def _sampled(self, sample: TelemetrySample) -> None:
+        self._writer.telemetry(sample)
+        if self._metrics is not None:
+            self._metrics.sampled(sample)
 
     async def _control(self, segment: Segment) -> None:
         """Twice a second: show what is going on, and ask control whether to go on."""

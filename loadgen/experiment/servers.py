@@ -57,6 +57,11 @@ class ArmServers:
     def running(self) -> tuple[str, ...]:
         return tuple(self._running)
 
+    def pid(self, name: str) -> int | None:
+        """Of an arm's server that was started here and is a child of ours; None for any other."""
+        running = self._running.get(name)
+        return None if running is None else running.server.pid
+
     @property
     def start_s(self) -> float:
         """How long a start has taken at most; 0 where none was needed."""

@@ -17,6 +17,7 @@ from loadgen.export.rules import (
 )
 from loadgen.export.server import Exporter
 from loadgen.export.store import Metrics
+from loadgen.export.sweep import tell_sweep, write_sweep_openmetrics
 from loadgen.export.table import metrics_table
 from loadgen.export.textfile import write_textfile
 
@@ -40,6 +41,8 @@ __all__ = [
     "rule_file",
     "rules_of_run",
     "task_types",
+    "tell_sweep",
     "write_openmetrics",
+    "write_sweep_openmetrics",
     "write_textfile",
 ]

@@ -107,6 +107,24 @@ SERVER: tuple[Family, ...] = (
     ),
 )  # fmt: skip
 
+HARDWARE: tuple[Family, ...] = (
+    Family(
+        "gpu_memory_used_bytes", "gauge", ("arm", "source"), "bytes",
+        "GPU memory in use at the newest sample, all GPUs of the arm that the source tells of; source is nvml, an "
+        "exporter's page or process; gone where not told",
+    ),
+    Family(
+        "gpu_utilization_ratio", "gauge", ("arm", "source"), "ratio",
+        "share of time in which a kernel ran, mean of GPUs"
+    ),
+    Family("gpu_dram_active_ratio", "gauge", ("arm", "source"), "ratio", "memory bandwidth in use, mean of GPUs"),
+    Family("gpu_power_watts", "gauge", ("arm", "source"), "W", "power draw, all GPUs of the arm"),
+    Family(
+        "server_resident_memory_bytes", "gauge", ("arm", "source"), "bytes", "resident memory of the server's processes"
+    ),
+    Family("telemetry_up", "gauge", ("arm", "source"), "0 or 1", "1: the newest sample of the source told something"),
+)  # fmt: skip
+
 CLIENT: tuple[Family, ...] = (
     Family("event_loop_lag_seconds", "gauge", ("worker",), "s", "largest lag of the worker's event loop, last second"),
     Family("worker_cpu_ratio", "gauge", ("worker",), "ratio", "CPU of the worker process, of one core"),
@@ -140,8 +158,50 @@ RUN: tuple[Family, ...] = (
     Family("run_acceptance_ratio", "gauge", _STAGE, "ratio", "accepted ÷ drafted tokens; at the end"),
     Family("run_net_tokens_per_second", "gauge", _STAGE, "tokens/s", "net throughput, steady windows; at the end"),
     Family("run_goodput_requests_per_second", "gauge", _STAGE, "1/s", "requests within every SLO; at the end"),
+    Family("run_gpu_memory_peak_bytes", "gauge", _STAGE, "bytes", "most GPU memory in use, steady windows; at the end"),
+    Family("run_gpu_utilization_ratio", "gauge", _STAGE, "ratio", "share of time in which a kernel ran; at the end"),
+    Family("run_gpu_dram_active_ratio", "gauge", _STAGE, "ratio", "memory bandwidth in use; at the end"),
+    Family("run_gpu_power_watts", "gauge", _STAGE, "W", "mean power of all GPUs of the arm; at the end"),
+    Family("run_joules_per_output_token", "gauge", _STAGE, "J", "energy ÷ output tokens, steady windows; at the end"),
+    Family("run_kv_capacity_tokens", "gauge", _STAGE, "tokens", "what the KV caches of the arm hold; at the end"),
+    Family(
+        "run_cost_per_million_output_tokens", "gauge", _STAGE, "currency of the price",
+        "GPUs × price ÷ net throughput; at the end",
+    ),
+    Family("run_cost_per_request", "gauge", _STAGE, "currency of the price", "of an ok request; at the end"),
+)  # fmt: skip
+
+_LEVEL = ("sweep_id", "axis", "level", "where", "arm")
+_SHAPE = ("sweep_id", "axis", "where", "arm")
+
+SWEEP: tuple[Family, ...] = (
+    Family(
+        "sweep_visits", "gauge", ("sweep_id", "state"), "visits",
+        "visits of the sweep by state: done, failed, skipped, interrupted, pending; while it runs",
+    ),
+    Family("sweep_elapsed_seconds", "gauge", ("sweep_id",), "s", "time that the sweep has taken, all sessions"),
+    Family(
+        "sweep_net_tokens_per_second", "gauge", _LEVEL, "tokens/s",
+        "net throughput at a level of an axis, over its visits; where: the other axes; at the end",
+    ),
+    Family("sweep_tpot_p95_seconds", "gauge", _LEVEL, "s", "95th percentile of time per token at a level"),
+    Family("sweep_ttft_p95_seconds", "gauge", _LEVEL, "s", "95th percentile of time to first token at a level"),
+    Family("sweep_acceptance_ratio", "gauge", _LEVEL, "ratio", "accepted ÷ drafted tokens at a level"),
+    Family("sweep_tokens_per_step", "gauge", _LEVEL, "tokens", "E: tokens per decode step at a level"),
+    Family("sweep_speedup_ratio", "gauge", _LEVEL, "ratio", "speedup over the baseline at a level"),
+    Family("sweep_knee", "gauge", _SHAPE, "of the axis", "level at which throughput stops growing with load"),
+    Family("sweep_stops_paying", "gauge", _SHAPE, "of the axis", "level at which the speedup falls to 1"),
+    Family("sweep_best_k", "gauge", ("sweep_id", "where"), "tokens", "k of the best net throughput; 0 = off"),
+    Family(
+        "sweep_max_rate_per_second", "gauge", ("sweep_id", "where", "arm"), "1/s",
+        "highest arrival rate at which every SLO of sweep.max_rate held",
+    ),
+    Family(
+        "sweep_drift_ratio", "gauge", ("sweep_id", "arm", "metric"), "ratio",
+        "baseline point, last visit ÷ first, from the line through its visits",
+    ),
 )  # fmt: skip
 
 FAMILIES: dict[str, Family] = {
-    family.name: family for family in (*REQUESTS, *SPECULATION, *SERVER, *CLIENT, *RUN)
+    family.name: family for family in (*REQUESTS, *SPECULATION, *SERVER, *HARDWARE, *CLIENT, *RUN, *SWEEP)
 }  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from loadgen.analyze import Summary
+from loadgen.analyze import ArmResources, Summary
 from loadgen.export.store import Metrics
 from loadgen.verdict import Verdict
 
@@ -23,6 +23,8 @@ def tell_summary(told: Metrics, summary: Summary) -> None:
             told.set("run_acceptance_ratio", group.speculation.acceptance_rate.value, **labels)
             told.set("run_net_tokens_per_second", group.throughput.net_tokens_per_s.value, **labels)
             told.set("run_goodput_requests_per_second", group.throughput.goodput_requests_per_s.value, **labels)
+    for name, used in summary.resources.arms.items():
+        _tell_resources(told, run_id, name, used)
     if isinstance(summary.comparison, list):
         for row in summary.comparison:
             if (row.task_type, row.input_segment, row.output_segment) == (None, None, None):
@@ -32,6 +34,19 @@ def tell_summary(told: Metrics, summary: Summary) -> None:
                 told.set("run_speedup_low_ratio", value.low, **labels, kind=row.speedup.kind)
                 told.set("run_speedup_high_ratio", value.high, **labels, kind=row.speedup.kind)
                 told.set("run_step_cost_ratio", row.c.value, **labels)
+
+
+def _tell_resources(told: Metrics, run_id: str, name: str, arm: ArmResources) -> None:
+    for use in (arm.overall, *arm.stages):
+        labels = {"run_id": run_id, "arm": name, "stage": use.stage or "all"}
+        told.set("run_gpu_memory_peak_bytes", use.memory_peak_bytes.value, **labels)
+        told.set("run_gpu_utilization_ratio", use.utilization.value, **labels)
+        told.set("run_gpu_dram_active_ratio", use.dram_active.value, **labels)
+        told.set("run_gpu_power_watts", use.power_watts.value, **labels)
+        told.set("run_joules_per_output_token", use.joules_per_output_token.value, **labels)
+        told.set("run_kv_capacity_tokens", arm.kv_capacity_tokens.value, **labels)
+        told.set("run_cost_per_million_output_tokens", use.cost_per_million_output_tokens.value, **labels)
+        told.set("run_cost_per_request", use.cost_per_request.value, **labels)
 
 
 def tell_verdict(told: Metrics, verdict: Verdict) -> None:

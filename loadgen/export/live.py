@@ -16,10 +16,11 @@ from loadgen.clock import Anchor, now_ns
 from loadgen.drive import Accounting, Outcome
 from loadgen.export.buckets import MOST_TOKENS, bounded, latency_edges, token_edges
 from loadgen.export.final import tell_summary, tell_verdict
+from loadgen.export.hardware import tell_sample
 from loadgen.export.scraped import Pages
 from loadgen.export.store import Metrics
 from loadgen.export.tally import ArmHow, Group, Speculated, Sums, TallySetup, Told
-from loadgen.observe import Scrape
+from loadgen.observe import Scrape, TelemetrySample
 from loadgen.plan import ClosedLoop, OpenLoop, Segment, shard
 from loadgen.record import ArmFacts, Manifest
 from loadgen.scenario import LoadedScenario, Scenario
@@ -193,6 +194,9 @@ class RunMetrics:
 
     def scraped(self, scrape: Scrape) -> None:
         self._pages.scraped(scrape)
+
+    def sampled(self, sample: TelemetrySample) -> None:
+        tell_sample(self._metrics, sample)
 
     def over(self, at_ns: int | None = None) -> None:
         """No load any more."""

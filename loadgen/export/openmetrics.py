@@ -23,7 +23,7 @@ from loadgen.errors import StorageError
 from loadgen.export.live import RunMetrics
 from loadgen.export.store import Metrics
 from loadgen.export.tally import Ended, RequestTally
-from loadgen.observe import Scrape
+from loadgen.observe import Scrape, TelemetrySample
 from loadgen.plan import ClosedLoop, Segment
 from loadgen.record import PhaseRecord, RunData
 from loadgen.scenario import Scenario
@@ -41,7 +41,7 @@ class _Event:
     """Something that happened: a request's end, a look at a page, a second of a worker, a segment's begin or end."""
 
     at_ns: int
-    what: Ended | Scrape | LoopHealth | PhaseRecord
+    what: Ended | Scrape | TelemetrySample | LoopHealth | PhaseRecord
     ends: bool = False
 
 
@@ -139,6 +139,8 @@ class _Replay:
             self._tally.add(what, _wall_s(event.at_ns, self._zero))
         elif isinstance(what, Scrape):
             self.metrics.scraped(what)
+        elif isinstance(what, TelemetrySample):
+            self.metrics.sampled(what)
         elif isinstance(what, LoopHealth):
             self._tally.health(what)
             self.look()  # another worker's would take its place
@@ -162,6 +164,8 @@ def _events(run: RunData) -> Iterator[_Event]:
         yield _Event(row["at_ns"], LoopHealth(**row))
     for scrape in run.scrapes:
         yield _Event(scrape.answered_ns, scrape)
+    for sample in run.telemetry:
+        yield _Event(sample.answered_ns, sample)
     for batch in run.requests.select(_COLUMNS).to_batches(max_chunksize=_BATCH_ROWS):
         for row in batch.to_pylist():
             if row["arm"] in run.manifest.arms and row["phase"] is not None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from loadgen.export.families import CLIENT, REQUESTS, RUN, SERVER, SPECULATION, Family
+from loadgen.export.families import CLIENT, HARDWARE, REQUESTS, RUN, SERVER, SPECULATION, SWEEP, Family
 
 SECTIONS: dict[str, tuple[Family, ...]] = {
     "Requests": REQUESTS,
     "Speculation": SPECULATION,
     "Servers": SERVER,
+    "GPUs and processes of the servers": HARDWARE,
     "The load generator itself": CLIENT,
     "The run": RUN,
+    "A sweep": SWEEP,
 }
 
 

@@ -1,7 +1,7 @@
 """The process that scrapes. It shares nothing with the dispatching loop but a pipe.
 
 Messages in: `Setup` first, then `Look`s; end of file ends the process, so it never outlives its
-parent. Messages out: `READY`, then `Seen` and `Done`; `Failed` if it ends by a fault.
+parent. Messages out: `READY`, then `Seen`, `Sampled` and `Done`; `Failed` if it ends by a fault.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import httpx
 from pydantic import SecretStr
 
 from loadgen.clock import now_ns
-from loadgen.observe.types import Edge, Scrape, ScrapeArm, Scraped
+from loadgen.observe.fetch import Refused, fetch
+from loadgen.observe.sampling import Sampler
+from loadgen.observe.types import Edge, Scrape, ScrapeArm, Scraped, TelemetrySample
 from loadgen.processes import ignore_signals
 from loadgen.redact import Redactor, names_of
 from server_adapters.base import CollectionError, MetricsPage
 
 READY = "ready"
-#: A metrics page larger than this is none.
-MAX_PAGE_BYTES = 32 * 2**20
 RETRY_AFTER_S = 0.1
 #: The second try of a look that matters may take so many times as long: a page may be slow just when its server is.
 RETRY_PATIENCE = 3
@@ -52,6 +52,11 @@ class Look:
 @dataclass(frozen=True, slots=True)
 class Seen:
     scrape: Scrape
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    sample: TelemetrySample
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,14 +115,14 @@ async def scrape_page(
     answered_ns: int | None = None
     try:
         async with asyncio.timeout(timeout_s):
-            text = await _fetch(client, url)
+            text = await fetch(client, url, "; check the arm's api_key")
         answered_ns = now_ns()
         page = parse(text)
     except TimeoutError:
         status, reason = Scraped.UNREACHABLE, f"no answer within {timeout_s:g} s"
     except CollectionError as error:
         status, reason = Scraped(error.kind), str(error)
-    except _Refused as error:
+    except Refused as error:
         status, reason = Scraped.UNREACHABLE, str(error)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         status, reason = Scraped.UNREACHABLE, f"{type(error).__name__}: {error}"
@@ -134,23 +139,6 @@ async def scrape_page(
         edge=edge,
         segment=segment,
     )
-
-
-class _Refused(Exception):
-    pass
-
-
-async def _fetch(client: httpx.AsyncClient, url: str) -> str:
-    async with client.stream("GET", url) as response:
-        if response.status_code != 200:
-            hint = "; check the arm's api_key" if response.status_code in (401, 403) else ""
-            raise _Refused(f"HTTP {response.status_code}{hint}")
-        body = bytearray()
-        async for piece in response.aiter_bytes():
-            body += piece
-            if len(body) > MAX_PAGE_BYTES:
-                raise _Refused(f"more than {MAX_PAGE_BYTES} bytes: not a metrics page")
-    return body.decode("utf-8", "replace")
 
 
 class _Process:
@@ -177,6 +165,10 @@ class _Process:
         asyncio.get_running_loop().add_reader(self._pipe.fileno(), self._commands)
         self._pipe.send(READY)
         self._start(self._periodic())
+        sampler = Sampler(
+            self._setup.arms, self._setup.timeout_s, redactor_of, lambda sample: self._send(Sampled(sample))
+        )
+        self._start(sampler.run())
         await self._over.wait()
         for task in list(self._tasks):
             task.cancel()
@@ -197,7 +189,7 @@ class _Process:
             asyncio.get_running_loop().remove_reader(self._pipe.fileno())
             self._over.set()
 
-    def _send(self, message: Seen | Done) -> None:
+    def _send(self, message: Seen | Sampled | Done) -> None:
         try:
             self._pipe.send(message)
         except OSError:  # the parent is gone

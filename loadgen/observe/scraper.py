@@ -11,8 +11,19 @@ from multiprocessing.process import BaseProcess
 
 from loadgen.clock import now_ns
 from loadgen.observe.gauges import idle, load, value
-from loadgen.observe.scrape_process import READY, RETRY_PATIENCE, Done, Failed, Look, Seen, Setup, redactor_of, serve
-from loadgen.observe.types import Edge, Idle, Scrape, ScrapeArm, Scraped
+from loadgen.observe.scrape_process import (
+    READY,
+    RETRY_PATIENCE,
+    Done,
+    Failed,
+    Look,
+    Sampled,
+    Seen,
+    Setup,
+    redactor_of,
+    serve,
+)
+from loadgen.observe.types import Edge, Idle, Scrape, ScrapeArm, Scraped, TelemetrySample
 from loadgen.processes import signals_held
 from loadgen.redact import names_of
 
@@ -31,8 +42,9 @@ class Scraper:
 
     Every scrape taken, also failed ones and first tries, goes to `on_scrape` exactly once and in
     order of arrival; what `edge` returns are the same objects. Without `on_scrape` they are kept
-    for `drain`. If the process ends by itself, later scrapes are UNREACHABLE and say so. The loop
-    only reads small messages from a pipe.
+    for `drain`. Samples of the arms' hardware go to `on_sample` likewise. If the process ends by itself,
+    later scrapes are UNREACHABLE and say so, and no sample comes. The loop only reads small messages
+    from a pipe.
     """
 
     def __init__(
@@ -41,11 +53,13 @@ class Scraper:
         interval_s: float,
         timeout_s: float,
         on_scrape: Callable[[Scrape], None] | None = None,
+        on_sample: Callable[[TelemetrySample], None] = lambda _sample: None,
     ) -> None:
         self._setup = Setup(tuple(arms), interval_s, timeout_s)
         self._arms = {arm.name: arm for arm in arms}
         self._kept: list[Scrape] = []
         self._on_scrape = on_scrape or self._kept.append
+        self._on_sample = on_sample
         self._latest: dict[tuple[str, str], Scrape] = {}
         self._answers: dict[int, asyncio.Future[tuple[Scrape, ...]]] = {}
         self._ticket = 0
@@ -173,11 +187,13 @@ class Scraper:
         except (EOFError, OSError):
             self._lose(self._ending())
 
-    def _take(self, message: str | Seen | Done | Failed) -> None:
+    def _take(self, message: str | Seen | Sampled | Done | Failed) -> None:
         if message == READY:
             self._ready.set()
         elif isinstance(message, Seen):
             self._seen(message.scrape)
+        elif isinstance(message, Sampled):
+            self._on_sample(message.sample)
         elif isinstance(message, Done):
             answer = self._answers.get(message.ticket)
             if answer is not None and not answer.done():

@@ -11,6 +11,7 @@ from pydantic import SecretStr
 
 from loadgen.scenario import Reach
 from server_adapters.base import MetricsPage
+from server_adapters.telemetry import Reading
 
 Edge = Literal["start", "end"]
 
@@ -78,6 +79,39 @@ class CounterWindow:
 
 
 @dataclass(frozen=True, slots=True)
+class TelemetrySample:
+    """One look at one source of an arm's hardware: "nvml", an exporter's page (masked URL) or "pid …".
+
+    Stamps as in `Scrape`. `reason`: why there are no readings at all; `absent`: canonical name to why this source does
+    not tell it. Names and units: `server_adapters.telemetry.TELEMETRY`.
+    """
+
+    arm: str
+    source: str
+    asked_ns: int
+    answered_ns: int
+    reason: str | None
+    readings: tuple[Reading, ...]
+    absent: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TelemetrySources:
+    """Where an arm's hardware is looked at (docs/resources.md). `nvml`: GPUs of this machine, by index or UUID;
+    `devices`: those of the exporters' pages that are the arm's, empty for all; `pid`: a server on this machine."""
+
+    nvml: tuple[int | str, ...] = ()
+    gpu_metrics_urls: tuple[str, ...] = ()
+    devices: tuple[int | str, ...] = ()
+    pid: int | None = None
+    interval_s: float = 1.0
+
+    @property
+    def any(self) -> bool:
+        return bool(self.nvml or self.gpu_metrics_urls or self.pid is not None)
+
+
+@dataclass(frozen=True, slots=True)
 class ScrapeArm:
     """One arm's metrics pages, and how to read them. `adapter` is a name for `server_adapters.adapter_named`;
     `metrics_urls` are all pages that hold the arm's counters (not one per replica, D5)."""
@@ -88,6 +122,7 @@ class ScrapeArm:
     metrics_urls: tuple[str, ...]
     headers: Mapping[str, SecretStr] = field(default_factory=dict)
     reach: Reach = field(default_factory=Reach)
+    telemetry: TelemetrySources = field(default_factory=TelemetrySources)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,12 @@
 from loadgen.plan.answer import ASSUMED, AnswerTime
 from loadgen.plan.budget import Fitted, fit_budget
 from loadgen.plan.calibration import ESTIMATE, correct_lengths, fit_lengths, probe_texts
+from loadgen.plan.derive import at_rate, derive, point_arm, point_k
 from loadgen.plan.estimate import Estimate, Peak, estimate
 from loadgen.plan.render import Rendered, render
 from loadgen.plan.schedule import Plan, build_plan
 from loadgen.plan.shard import shard
+from loadgen.plan.sweep import SweepPlan, SweepPoint, plan_sweep, sweep_of
 from loadgen.plan.types import (
     NEVER,
     Case,
@@ -41,12 +43,20 @@ __all__ = [
     "Rendered",
     "Segment",
     "StageBlocks",
+    "SweepPlan",
+    "SweepPoint",
+    "at_rate",
     "build_plan",
     "correct_lengths",
+    "derive",
     "estimate",
     "fit_budget",
     "fit_lengths",
+    "plan_sweep",
+    "point_arm",
+    "point_k",
     "probe_texts",
     "render",
     "shard",
+    "sweep_of",
 ]

@@ -4,7 +4,7 @@ from loadgen.observe import Idle
 from loadgen.record.columns import COLUMNS, EXTRA_COLUMNS, Column
 from loadgen.record.export import ExportKind, export_table, write_export
 from loadgen.record.reader import list_runs, open_run
-from loadgen.record.schema import HEALTH, REQUESTS, SCRAPES, record_schema
+from loadgen.record.schema import HEALTH, REQUESTS, SCRAPES, TELEMETRY, record_schema
 from loadgen.record.types import ArmFacts, Manifest, PhaseRecord, RunData, RunEntry
 from loadgen.record.worker import WorkerRecords, WorkerRecordsSetup
 from loadgen.record.writer import RunWriter, new_run_id
@@ -15,6 +15,7 @@ __all__ = [
     "HEALTH",
     "REQUESTS",
     "SCRAPES",
+    "TELEMETRY",
     "ArmFacts",
     "Column",
     "ExportKind",

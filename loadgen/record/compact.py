@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from loadgen.errors import StorageError
-from loadgen.observe import Scrape
+from loadgen.observe import Scrape, TelemetrySample
 from loadgen.record.anomalies import Totals
-from loadgen.record.complete import BatchSizes, NullColumns
+from loadgen.record.complete import BatchSizes, GpuPeaks, NullColumns
 from loadgen.record.files import read_stream, stream_of, streams_of
-from loadgen.record.rows import scrape_of
-from loadgen.record.schema import HEALTH, REQUESTS, SCRAPES
+from loadgen.record.rows import scrape_of, telemetry_of
+from loadgen.record.schema import HEALTH, REQUESTS, SCRAPES, TELEMETRY
 from loadgen.record.types import ArmFacts, Manifest
 
 #: Rows and bytes of a Parquet row group, whichever comes first: bounds the memory of the compaction.
@@ -47,10 +47,12 @@ def compact(path: Path, manifest: Manifest) -> Compacted:
             yield from _groups(source, schema, allowed)
 
     scrapes = [scrape for table in tables("scrapes", SCRAPES) for scrape in scrapes_of(table)]
+    samples = [sample for table in tables("telemetry", TELEMETRY) for sample in telemetry_samples(table)]
     sizes, nulls, totals = BatchSizes(scrapes, manifest.arms), NullColumns(), Totals()
+    peaks = GpuPeaks(samples)
 
     def finished(table: pa.Table) -> pa.Table:
-        table = sizes.fill(table)
+        table = peaks.fill(sizes.fill(table))
         nulls.add(table)
         totals.add(table)
         return table
@@ -58,11 +60,17 @@ def compact(path: Path, manifest: Manifest) -> Compacted:
     _convert(path, "requests", REQUESTS, map(finished, tables("requests", REQUESTS)))
     _convert(path, "scrapes", SCRAPES, tables("scrapes", SCRAPES))
     _convert(path, "health", HEALTH, tables("health", HEALTH))
+    if streams_of(path, "telemetry"):
+        _convert(path, "telemetry", TELEMETRY, tables("telemetry", TELEMETRY))
     return Compacted(nulls.complete(manifest.arms), totals.lines(), torn)
 
 
 def scrapes_of(table: pa.Table) -> list[Scrape]:
     return [scrape_of(row) for row in table.to_pylist()]
+
+
+def telemetry_samples(table: pa.Table) -> list[TelemetrySample]:
+    return [telemetry_of(row) for row in table.to_pylist()]
 
 
 def _convert(path: Path, name: str, schema: pa.Schema, tables: Iterator[pa.Table]) -> None:

@@ -1,9 +1,9 @@
-"""What is known only when the run is over: server batch size per request, columns that stayed null."""
+"""What is known only when the run is over: server batch size and GPU memory per request, columns that stayed null."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,13 +12,14 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from loadgen.observe import GaugeTrack, Scrape
+from loadgen.observe import GaugeTrack, Measured, Scrape, TelemetrySample, tracks_of
 from loadgen.record.columns import CONTRACT, EXTRA
 from loadgen.record.schema import REQUESTS
 from loadgen.record.types import ArmFacts
 
 _WHY_NULL = {column.name: column.null for column in (*CONTRACT, *EXTRA)}
 _NO_SAMPLE = "no scrape of every metrics page fell between sent and last token"
+_NO_GPU_SAMPLE = "no sample of every GPU fell between sent and last token"
 
 
 class BatchSizes:
@@ -31,27 +32,54 @@ class BatchSizes:
 
     def fill(self, table: pa.Table) -> pa.Table:
         sizes = self._sizes(table)
-        table = _replace(table, "absent", _with_reason(table["absent"], sizes.is_null()))
+        table = _replace(table, "absent", _with_reason(table["absent"], sizes.is_null(), "batch_size", _NO_SAMPLE))
         return _replace(table, "batch_size", sizes)
 
     def _sizes(self, table: pa.Table) -> pa.Array[Any]:
         if not self._tracks:
             return pa.nulls(table.num_rows, pa.float64())
-        streamed = table["stream"].combine_chunks().fill_null(pa.scalar(False))
-        last_ns = pc.if_else(streamed, table["last_token_ns"], table["end_ns"])
-        known = pc.and_(pc.is_valid(table["sent_ns"]), pc.is_valid(last_ns)).to_numpy()
-        spans = zip(_ints(table["sent_ns"]), _ints(last_ns), strict=True)
-        sizes: list[float | None] = [None] * table.num_rows
-        for row, (arm, (sent, last)) in enumerate(zip(table["arm"].to_pylist(), spans, strict=True)):
-            if known[row]:
-                sizes[row] = self._mean(arm, sent, last)
-        return pa.array(sizes, type=pa.float64())
+        return pa.array(_per_request(table, self._mean), type=pa.float64())
 
     def _mean(self, arm: str | None, sent_ns: int, last_ns: int) -> float | None:
         if arm is None or arm not in self._tracks:
             return None
         found = self._tracks[arm].mean(sent_ns, last_ns)
         return found[0] if found else None
+
+
+class GpuPeaks:
+    """Fills `gpu_mem_peak_bytes`: most memory in use on the arm's GPUs at one time within [sent, last]."""
+
+    def __init__(self, samples: Sequence[TelemetrySample]) -> None:
+        self._tracks = {arm: tracks for arm, tracks in tracks_of(samples, ()).items() if tracks.devices}
+
+    def fill(self, table: pa.Table) -> pa.Table:
+        if not self._tracks:
+            return table
+        peaks = pa.array(_per_request(table, self._peak), type=pa.int64())
+        sampled = pc.is_in(table["arm"].combine_chunks(), value_set=pa.array(list(self._tracks), pa.string()))
+        missing = pc.and_(peaks.is_null(), sampled)
+        table = _replace(table, "absent", _with_reason(table["absent"], missing, "gpu_mem_peak_bytes", _NO_GPU_SAMPLE))
+        return _replace(table, "gpu_mem_peak_bytes", peaks)
+
+    def _peak(self, arm: str | None, sent_ns: int, last_ns: int) -> int | None:
+        if arm is None or arm not in self._tracks:
+            return None
+        found = self._tracks[arm].peak("memory_used_bytes", sent_ns, last_ns)
+        return round(found.value) if isinstance(found, Measured) else None
+
+
+def _per_request(table: pa.Table, ask: Callable[[str | None, int, int], Any]) -> list[Any]:
+    """`ask`(arm, sent, last) of every row that has both; last: of the last token, or of a whole answer its end."""
+    streamed = table["stream"].combine_chunks().fill_null(pa.scalar(False))
+    last_ns = pc.if_else(streamed, table["last_token_ns"], table["end_ns"])
+    known = pc.and_(pc.is_valid(table["sent_ns"]), pc.is_valid(last_ns)).to_numpy()
+    spans = zip(_ints(table["sent_ns"]), _ints(last_ns), strict=True)
+    found: list[Any] = [None] * table.num_rows
+    for row, (arm, (sent, last)) in enumerate(zip(table["arm"].to_pylist(), spans, strict=True)):
+        if known[row]:
+            found[row] = ask(arm, sent, last)
+    return found
 
 
 class NullColumns:
@@ -103,14 +131,14 @@ def conform(table: pa.Table, schema: pa.Schema = REQUESTS) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def _with_reason(absent: pa.ChunkedArray[Any], missing: pa.Array[Any]) -> pa.Array[Any]:
-    """The `absent` texts, with the reason for no `batch_size` where it is `missing`. Few texts are distinct."""
+def _with_reason(absent: pa.ChunkedArray[Any], missing: pa.Array[Any], column: str, why: str) -> pa.Array[Any]:
+    """The `absent` texts, with the reason `why` there is no `column` where it is `missing`. Few texts are distinct."""
     whole = absent.combine_chunks().fill_null("{}")
     if not pc.any(missing).as_py():
         return whole
     coded = whole.dictionary_encode()
     texts = [str(text) for text in coded.dictionary.to_pylist()]
-    told = [orjson.dumps({**orjson.loads(text), "batch_size": _NO_SAMPLE}).decode() for text in texts]
+    told = [orjson.dumps({**orjson.loads(text), column: why}).decode() for text in texts]
     which = pc.add(coded.indices, pc.multiply(missing.cast(pa.int32()), pa.scalar(len(texts), pa.int32())))
     return pa.array([*texts, *told], pa.string()).take(which)
 

@@ -10,10 +10,11 @@ import pyarrow.parquet as pq
 from pydantic import TypeAdapter, ValidationError
 
 from loadgen.errors import StorageError
-from loadgen.record.compact import scrapes_of
-from loadgen.record.complete import BatchSizes, NullColumns, conform
+from loadgen.observe import TelemetrySample
+from loadgen.record.compact import scrapes_of, telemetry_samples
+from loadgen.record.complete import BatchSizes, GpuPeaks, NullColumns, conform
 from loadgen.record.files import MANIFEST, PHASES, is_being_written, read_stream, streams_of
-from loadgen.record.schema import HEALTH, REQUESTS, SCRAPES
+from loadgen.record.schema import HEALTH, REQUESTS, SCRAPES, TELEMETRY
 from loadgen.record.types import MANIFEST_SCHEMA, Manifest, PhaseRecord, RunData, RunEntry
 
 _PHASE = TypeAdapter(PhaseRecord)
@@ -31,9 +32,10 @@ def open_run(path: Path | str) -> RunData:
         problems.append("the run was killed: at most its last second is missing, and open segments have no end")
     scrape_table = _table(path, "scrapes", SCRAPES, problems)
     scrapes = tuple(sorted(scrapes_of(scrape_table), key=lambda s: (s.answered_ns, s.asked_ns)))
+    telemetry = _telemetry(path, problems)
     requests = _table(path, "requests", REQUESTS, problems)
     if not (path / "requests.parquet").exists():
-        requests = BatchSizes(scrapes, manifest.arms).fill(requests)
+        requests = GpuPeaks(telemetry).fill(BatchSizes(scrapes, manifest.arms).fill(requests))
         nulls = NullColumns()
         nulls.add(requests)
         manifest.arms = nulls.complete(manifest.arms)
@@ -45,6 +47,7 @@ def open_run(path: Path | str) -> RunData:
         scrapes=scrapes,
         health=_table(path, "health", HEALTH, problems),
         problems=tuple(problems),
+        telemetry=telemetry,
     )
 
 
@@ -115,6 +118,14 @@ def _table(path: Path, name: str, schema: pa.Schema, problems: list[str]) -> pa.
         else:
             tables.append(conform(pa.Table.from_batches([batch]), schema))
     return pa.concat_tables(tables) if tables else schema.empty_table()
+
+
+def _telemetry(path: Path, problems: list[str]) -> tuple[TelemetrySample, ...]:
+    """Nothing, without a problem, where no arm had a source."""
+    if not (path / "telemetry.parquet").exists() and not streams_of(path, "telemetry"):
+        return ()
+    table = _table(path, "telemetry", TELEMETRY, problems)
+    return tuple(sorted(telemetry_samples(table), key=lambda s: (s.answered_ns, s.asked_ns)))
 
 
 def _phases(path: Path, problems: list[str]) -> tuple[PhaseRecord, ...]:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any, Protocol
 
-from loadgen.observe import Scrape, Scraped
+import orjson
+
+from loadgen.observe import Scrape, Scraped, TelemetrySample
 from server_adapters.base import MetricKind, MetricsPage, Series
+from server_adapters.telemetry import Reading
 
 Row = dict[str, Any]
 
@@ -57,3 +60,18 @@ def scrape_of(row: Row) -> Scrape:
         )
     keys = ("arm", "source", "asked_ns", "answered_ns", "reason", "edge", "segment")
     return Scrape(**{key: row[key] for key in keys}, status=Scraped(row["status"]), page=page)
+
+
+def telemetry_row(sample: TelemetrySample) -> Row:
+    keys = ("arm", "source", "asked_ns", "answered_ns", "reason")
+    return {
+        **{key: getattr(sample, key) for key in keys},
+        "readings": [asdict(reading) for reading in sample.readings],
+        "absent": orjson.dumps(dict(sample.absent)).decode(),
+    }
+
+
+def telemetry_of(row: Row) -> TelemetrySample:
+    keys = ("arm", "source", "asked_ns", "answered_ns", "reason")
+    readings = tuple(Reading(**one) for one in row["readings"])
+    return TelemetrySample(**{key: row[key] for key in keys}, readings=readings, absent=orjson.loads(row["absent"]))

@@ -49,6 +49,23 @@ SCRAPES: pa.Schema = _schema(
     }
 )
 
+_READING = pa.struct(
+    _schema({"name": pa.string(), "device": pa.string(), "instance": pa.string(), "value": pa.float64()})
+)
+
+#: Looks at the arms' hardware. `absent`: JSON object, canonical name to why the source does not tell it.
+TELEMETRY: pa.Schema = _schema(
+    {
+        "arm": pa.string(),
+        "source": pa.string(),
+        "asked_ns": pa.int64(),
+        "answered_ns": pa.int64(),
+        "reason": pa.string(),
+        "readings": pa.list_(_READING),
+        "absent": pa.string(),
+    }
+)
+
 HEALTH: pa.Schema = _schema(
     {
         "at_ns": pa.int64(),

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, field_validator
 
 from loadgen.clock import Anchor
 from loadgen.drive import Accounting
-from loadgen.observe import Idle, Scrape
+from loadgen.observe import Idle, Scrape, TelemetrySample
 from server_adapters.base import Fact
 
 MANIFEST_SCHEMA = 1
@@ -119,7 +119,7 @@ class RunData:
     """A whole run in memory.
 
     `requests`: one row per request, columns `loadgen.record.COLUMNS` and the extra ones of
-    docs/records.md. `health`: columns of `loadgen.drive.LoopHealth`. `scrapes` in time order.
+    docs/records.md. `health`: columns of `loadgen.drive.LoopHealth`. `scrapes` and `telemetry` in time order.
     `problems`: what could not be read (a torn last batch), one sentence each.
     """
 
@@ -130,6 +130,7 @@ class RunData:
     scrapes: tuple[Scrape, ...]
     health: pa.Table
     problems: tuple[str, ...] = field(default=())
+    telemetry: tuple[TelemetrySample, ...] = field(default=())
 
 
 @dataclass(frozen=True, slots=True)

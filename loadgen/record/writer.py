@@ -18,7 +18,7 @@ import orjson
 from loadgen.clock import anchor, now_ns
 from loadgen.drive import WorkerEnd
 from loadgen.errors import StorageError
-from loadgen.observe import Scrape
+from loadgen.observe import Scrape, TelemetrySample
 from loadgen.record.anomalies import AnomalyLog
 from loadgen.record.compact import compact
 from loadgen.record.files import (
@@ -34,8 +34,8 @@ from loadgen.record.files import (
     replace_file,
     storage_error,
 )
-from loadgen.record.rows import Labels, scrape_row
-from loadgen.record.schema import SCRAPES
+from loadgen.record.rows import Labels, scrape_row, telemetry_row
+from loadgen.record.schema import SCRAPES, TELEMETRY
 from loadgen.record.types import Manifest, PhaseRecord
 from loadgen.record.worker import FLUSH_INTERVAL_S, WorkerRecordsSetup, guarded, take
 from loadgen.redact import MASK, Redactor
@@ -55,7 +55,7 @@ def new_run_id(name: str = "run") -> str:
 
 
 class RunWriter:
-    """The coordinator's part of the run directory: manifest, phases, scrapes, human log, and the end of it all.
+    """The coordinator's part of the run directory: manifest, phases, scrapes, telemetry, human log, and the end.
 
     Attempts and health are written by the worker processes (`sinks`). All calls only queue; one thread of its
     own writes. Raises StorageError from the constructor and from `finish`. If writing fails in between, `failed`
@@ -77,6 +77,8 @@ class RunWriter:
         self._structured = tuple(bool(task.get("json_schema")) for task in workload.get("tasks") or [])
         self._anchor = manifest.anchors[0] if manifest.anchors else anchor()
         self._scrapes: deque[Scrape] = deque()
+        self._telemetry: deque[TelemetrySample] = deque()
+        self._telemetry_file: ArrowFile | None = None  # made with the first sample: most runs have none
         self._lines: deque[tuple[str, str]] = deque()  # (file, line)
         self._log = AnomalyLog(self._anchor, self._redact)
         self._flushing = threading.Lock()
@@ -117,6 +119,9 @@ class RunWriter:
     def scrape(self, scrape: Scrape) -> None:
         self._queue(self._scrapes, scrape)
 
+    def telemetry(self, sample: TelemetrySample) -> None:
+        self._queue(self._telemetry, sample)
+
     def phase(self, phase: PhaseRecord) -> None:
         """At the segment's start, before its attempts, and again at its end; the last one counts."""
         self._queue(self._lines, (PHASES, orjson.dumps(asdict(phase)).decode() + "\n"))
@@ -148,7 +153,7 @@ class RunWriter:
         self._ending.set()
         self._thread.join()
         self._flush()
-        self.lost += len(self._scrapes) + sum(end.lost for end in workers)
+        self.lost += len(self._scrapes) + len(self._telemetry) + sum(end.lost for end in workers)
         self.manifest.lost_workers = [end.worker for end in workers if end.died]
         for end in workers:
             if end.failed is not None:
@@ -156,7 +161,7 @@ class RunWriter:
         self._guarded(self._end_stream)
         if self.failed is None:
             self._guarded(self._compact)
-        for file in (self._scrape_file, *self._texts.values()):
+        for file in (*self._arrow_files(), *self._texts.values()):
             file.close()
         self._close_manifest(state, reason, lengths)
         (self.path / LOCK).unlink(missing_ok=True)
@@ -166,7 +171,11 @@ class RunWriter:
 
     def _end_stream(self) -> None:
         if self.failed is None:
-            self._scrape_file.finish()
+            for file in self._arrow_files():
+                file.finish()
+
+    def _arrow_files(self) -> list[ArrowFile]:
+        return [self._scrape_file, *([self._telemetry_file] if self._telemetry_file is not None else [])]
 
     def _compact(self) -> None:
         done = compact(self.path, self.manifest)
@@ -211,6 +220,10 @@ class RunWriter:
             self._texts[name].write("".join(lines).encode())
         if scrapes := take(self._scrapes):
             self._scrape_file.write(record_batch([scrape_row(scrape) for scrape in scrapes], SCRAPES))
+        if samples := take(self._telemetry):
+            if self._telemetry_file is None:
+                self._telemetry_file = ArrowFile(self.path / "telemetry.arrow", TELEMETRY)
+            self._telemetry_file.write(record_batch([telemetry_row(sample) for sample in samples], TELEMETRY))
 
     def _guarded(self, work: Callable[[], None]) -> None:
         """The first failure is remembered."""

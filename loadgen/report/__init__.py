@@ -10,6 +10,8 @@ from loadgen.report.markdown import render_markdown
 from loadgen.report.planned import planned_load, render_plan
 from loadgen.report.progress import RunProgress
 from loadgen.report.reproduce import reproduce
+from loadgen.report.sweep import render_sweep_terminal
+from loadgen.report.sweep_planned import render_sweep_plan
 from loadgen.report.terminal import render_terminal
 from loadgen.report.verdict_lines import render_verdict
 
@@ -27,6 +29,8 @@ __all__ = [
     "render_plan",
     "render_runs",
     "render_runs_compared",
+    "render_sweep_plan",
+    "render_sweep_terminal",
     "render_terminal",
     "render_verdict",
     "reproduce",

@@ -10,6 +10,7 @@ from loadgen.record import Manifest
 from loadgen.report.figures import level, whole
 from loadgen.report.format import DASH, count, number, percent, seconds, share_range
 from loadgen.report.page import SPACE, Cell, Row, Table, Unit, bounded, joined, shown, told
+from loadgen.report.resources import page_tables
 
 #: Rows of one table, and characters of one value
 ROWS, WIDTH = 150, 120
@@ -37,6 +38,7 @@ def tables(summary: Summary, manifest: Manifest) -> dict[str, list[Table]]:
         "comparison": [_compared(whole(summary)), _parts(summary), _numbers(whole(summary))],
         "arms": [_arm(name, arm.overall, arm.by) for name, arm in summary.arms.items()],
         "failures": [_failures(summary)],
+        "resources": page_tables(summary.resources),
         "checks": [_disagreements(summary), _client(summary), _cache(summary), _prompts(summary)],
         "environment": [_differences(summary), _environment(manifest)],
         "conditions": [_conditions(summary.conditions)],

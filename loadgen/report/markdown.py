@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 
+from loadgen.analyze import Resources
 from loadgen.redact import printable
+from loadgen.report.resources import markdown_lines
 from loadgen.verdict import Result, Verdict
 
 _MARKS = {True: "✅ pass", False: "❌ fail", None: "❔ inconclusive"}
 _HEAD = {"pass": "✅ pass", "fail": "❌ fail", "inconclusive": "❔ inconclusive"}
 
 
-def render_markdown(verdict: Verdict) -> str:
-    """GitHub's Markdown. Names of servers and scenarios are shown as they are, never as markup."""
+def render_markdown(verdict: Verdict, resources: Resources | None = None) -> str:
+    """GitHub's Markdown; below the thresholds what the arms used and cost, where any of it is known. Names of servers
+    and scenarios are shown as they are, never as markup."""
     lines = [f"## specload: {_HEAD[verdict.verdict]}", "", *(f"- {_plain(reason)}" for reason in _reasons(verdict))]
     lines += [
         "",
@@ -20,6 +23,8 @@ def render_markdown(verdict: Verdict) -> str:
         "|---|---|---|---|---|---|",
         *map(_row, verdict.thresholds),
     ]
+    if resources is not None:
+        lines += markdown_lines(resources, _code, _plain)
     if verdict.notes:
         lines += ["", *(f"> {_plain(note)}<br>" for note in verdict.notes)]
     lines += ["", f"Run {_code(verdict.run_id)}", "", "```sh", *map(_shell, verdict.reproduce), "```"]

@@ -14,6 +14,7 @@ from loadgen.report import comparison, tables
 from loadgen.report.attention import attention
 from loadgen.report.environment import render_environment
 from loadgen.report.format import DASH
+from loadgen.report.resources import sentences, terminal_table
 
 FOOTNOTE = (
     f"{DASH} not measured, or too few samples (p95 needs 20, p99 100): every reason stands in summary.json. "
@@ -42,6 +43,8 @@ def render_terminal(summary: Summary, console: Console, details: bool | None = N
     if not isinstance(summary.comparison, Absent):
         comparison.render_comparison(summary.comparison, console)
     comparison.findings_lines(summary, console)
+    for text in sentences(summary.resources)[: None if details or not compared else ATTENTION]:
+        console.print(Text(f"• {text}"))
     if compared and not details:
         _conditions(summary.conditions, console)
         console.print(
@@ -79,6 +82,7 @@ def _tables(summary: Summary, console: Console) -> None:
         tables.rollback_by_length(summary),
         tables.non_streaming(summary),
         tables.from_due(summary),
+        terminal_table(summary.resources),
         tables.outcomes(summary),
         tables.disagreements(summary.reconciliation),
         tables.client(summary.validity.client),

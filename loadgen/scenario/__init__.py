@@ -10,6 +10,7 @@ from loadgen.scenario.comparison import (
     ends_by_time,
     refuse_segments,
 )
+from loadgen.scenario.launchers import CommandLauncher, Launcher, RehearsalLauncher, VllmLauncher
 from loadgen.scenario.lengths import Empirical, Fixed, Length, LogNormal, Normal, PairedLengths, Uniform
 from loadgen.scenario.limits import Limits, Safety, limits_of
 from loadgen.scenario.load import LoadedScenario, load_scenario
@@ -20,6 +21,9 @@ from loadgen.scenario.reach import Reach, reach_of
 from loadgen.scenario.schema import scenario_schema
 from loadgen.scenario.secrets import read_secret
 from loadgen.scenario.stages import ArrivalStage, ConcurrencyStage, Ramp, Stage
+from loadgen.scenario.sweep import AxisValue, MaxRate, Sweep, SweepAxes, SweepSetting
+from loadgen.scenario.sweep_checks import launched_arm
+from loadgen.scenario.telemetry import Telemetry
 from loadgen.scenario.thresholds import (
     Condition,
     Operator,
@@ -41,6 +45,8 @@ __all__ = [
     "SELECTORS",
     "Arm",
     "ArrivalStage",
+    "AxisValue",
+    "CommandLauncher",
     "Comparison",
     "ConcurrencyStage",
     "Condition",
@@ -49,10 +55,12 @@ __all__ = [
     "Empirical",
     "Environment",
     "Fixed",
+    "Launcher",
     "Length",
     "Limits",
     "LoadedScenario",
     "LogNormal",
+    "MaxRate",
     "Metric",
     "Normal",
     "Operator",
@@ -61,6 +69,7 @@ __all__ = [
     "PromptSet",
     "Ramp",
     "Reach",
+    "RehearsalLauncher",
     "Relative",
     "Safety",
     "SamplingKeys",
@@ -70,16 +79,22 @@ __all__ = [
     "SharedPrefix",
     "Slos",
     "Stage",
+    "Sweep",
+    "SweepAxes",
+    "SweepSetting",
     "Task",
+    "Telemetry",
     "Threshold",
     "ThresholdError",
     "ThresholdKeys",
     "TlsKeys",
     "Uniform",
+    "VllmLauncher",
     "Warmup",
     "Workload",
     "chosen_baseline",
     "ends_by_time",
+    "launched_arm",
     "limits_of",
     "load_scenario",
     "parse_threshold",

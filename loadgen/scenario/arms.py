@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Discriminator, Field, SecretStr, Tag, model_validator
 
 from loadgen.scenario.base import BaseUrl, FilePath, Loc, Model, PageUrl, ProxyUrl, Seconds, refuse
+from loadgen.scenario.telemetry import Telemetry
 from loadgen.scenario.tls import TlsKeys
 
 #: Set by the transport or the adapter; a scenario that sets them would break the request.
@@ -98,8 +99,9 @@ class Arm(Model):
         default_factory=list, description="differences from the baseline that are meant, besides speculation"
     )
     facts: dict[str, str | float | int | bool] = Field(
-        default_factory=dict, description="facts the server cannot tell: GPU, driver, price per GPU hour"
+        default_factory=dict, description="facts the server cannot tell: GPU, driver"
     )
+    telemetry: Telemetry = Field(Telemetry(), description="its GPUs and processes, and what they cost")
 
     @model_validator(mode="after")
     def _consistent(self) -> Arm:

@@ -49,6 +49,7 @@ METRICS: Mapping[str, Metric] = {
     "acceptance_rate": Metric("", "share", False, "accepted ÷ drafted tokens"),
     "rollback_rate": Metric("", "share", True, "rounds with a rejected draft token ÷ rounds"),
     "net_tokens_per_s": Metric("tokens/s", "number", False, "net throughput of the steady windows"),
+    "requests_per_s": Metric("1/s", "number", False, "ok requests that ended in the steady windows, per second"),
     "goodput_requests_per_s": Metric("1/s", "number", False, "requests within every limit of slos, per second"),
     "goodput_tokens_per_s": Metric("tokens/s", "number", False, "tokens of requests within slos, per second"),
     "e_decode": Metric("tokens/step", "number", False, "tokens per decoding step"),

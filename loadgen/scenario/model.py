@@ -32,6 +32,8 @@ from loadgen.scenario.comparison import (
 )
 from loadgen.scenario.limits import Limits, Safety, combine
 from loadgen.scenario.stages import ArrivalStage, ConcurrencyStage, Ramp, Stage, named
+from loadgen.scenario.sweep import Sweep
+from loadgen.scenario.sweep_checks import sweep_problems
 from loadgen.scenario.threshold_checks import Surroundings, threshold_problems
 from loadgen.scenario.thresholds import Threshold, ThresholdItem, read_thresholds
 from loadgen.scenario.workload import SamplingKeys, Workload
@@ -135,6 +137,8 @@ class Scenario(Model):
         description="what decides pass or fail; default: with two arms or more, those of docs/verdict.md",
     )
 
+    sweep: Sweep | None = Field(None, description="settings that `specload sweep` tries, one run each")
+
     @property
     def parsed_thresholds(self) -> tuple[Threshold, ...]:
         return read_thresholds(self.thresholds)
@@ -184,6 +188,7 @@ class Scenario(Model):
         limits = combine(self.environment, self.safety)
         problems = [p for i, stage in enumerate(self.load) for p in _above_caps(i, stage, limits)]
         problems += comparison_problems(self)
+        problems += sweep_problems(self, limits)
         if not problems:
             problems += threshold_problems(self.thresholds, _surroundings(self))
         refuse(problems + _too_many(self, limits) + _min_tokens(self))

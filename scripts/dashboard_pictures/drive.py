@@ -69,11 +69,16 @@ async def drive(folder: Path, soak_s: float) -> None:
         stage = Stage(folder, closing)
         run_port, watch_port, prometheus_port = free_port(), free_port(), free_port()
         canary = await stage.engines("canary", scenarios.CANARY_ENGINES)
-        engine_ports = {arm: int(url.rsplit(":", 1)[1]) for arm, url in canary.items()}
-        configure(
-            folder,
-            {"inference": engine_ports, "specload": {"specload": run_port}, "specload-watch": {"watch": watch_port}},
-        )
+        baseline, candidate = (int(canary[arm].rsplit(":", 1)[1]) for arm in ("baseline", "candidate"))
+        targets = {
+            "inference": [
+                target("baseline:8001", baseline, arm="baseline"),
+                target("candidate:8002", candidate, arm="candidate", speculation="expected"),
+            ],
+            "specload": [target("specload:9464", run_port)],
+            "specload-watch": [target("watch:9465", watch_port)],
+        }
+        configure(folder, targets)
         await stage.start("prometheus", *prometheus(folder, prometheus_port))
         await answering(f"http://127.0.0.1:{prometheus_port}/-/ready")
         named = [f"{arm}={url}" for arm, url in canary.items()]
@@ -86,8 +91,9 @@ async def drive(folder: Path, soak_s: float) -> None:
         async with asyncio.TaskGroup() as both:
             both.create_task(soak(canary, soak_s))
             comparison = both.create_task(run(stage, "ab", scenarios.comparison(pair), run_port))
-        times["canary"]["to_ms"] = now_ms()
         times["ab"] = comparison.result()
+        # at the end of the picture everything is up: the run has ended, and is still served
+        times["canary"]["to_ms"] = min(now_ms(), times["ab"]["to_ms"] - LINGER_S * 500)
         times["sweep"] = await run(stage, "sweep", scenarios.sweep(urls), run_port)
         (folder / "drive.json").write_text(json.dumps(times, indent=2))
 
@@ -133,21 +139,22 @@ async def _use(url: str, number: int) -> None:
             await asyncio.sleep(PAUSE_S)
 
 
-def configure(folder: Path, ports: Mapping[str, Mapping[str, int]]) -> None:
-    """The committed configuration, with FLOOR; targets are at `ports` (job, then host), under their committed names."""
+def configure(folder: Path, targets: Mapping[str, list[dict[str, Any]]]) -> None:
+    """The committed configuration, with FLOOR, these targets by job, and no Alertmanager."""
     config = yaml.safe_load((RULES / "prometheus.yml").read_text())
     del config["alerting"]
     (folder / "prometheus.yml").write_text(yaml.safe_dump(config))
     for name in RULE_FILES:
         (folder / name).write_text(rule_file(name, limits=FLOOR))
     (folder / "targets").mkdir()
-    for job, found in ports.items():
-        groups = yaml.safe_load((RULES / "targets" / f"{job}.yml").read_text())
-        for group in groups:
-            (name,) = group["targets"]
-            group["targets"] = [f"127.0.0.1:{found[name.split(':')[0]]}"]
-            group["labels"] = {**group.get("labels", {}), "instance": name}
-        (folder / "targets" / f"{job}.yml").write_text(yaml.safe_dump(groups))
+    for job in config["scrape_configs"]:
+        found = yaml.safe_dump(targets.get(job["job_name"], []))
+        (folder / "targets" / f"{job['job_name']}.yml").write_text(found)
+
+
+def target(instance: str, port: int, **labels: str) -> dict[str, Any]:
+    """With a name that stays the same, whatever port was free."""
+    return {"targets": [f"127.0.0.1:{port}"], "labels": {"instance": instance, **labels}}
 
 
 def prometheus(folder: Path, port: int, config: str = "prometheus.yml") -> list[str]:

@@ -116,7 +116,7 @@ function Stat(drawn: Drawn) {
       justifyMode={options.justifyMode ?? 'auto'}
       textMode={options.textMode ?? 'auto'}
       text={options.text}
-      disableWideLayout={!options.wideLayout}
+      disableWideLayout={options.wideLayout === false}
       alignmentFactors={alignmentFactors}
       width={width}
       height={height}

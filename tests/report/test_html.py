@@ -99,8 +99,8 @@ def renamed(value: Any) -> Any:
 
 def test_the_verdict_comes_first_then_validity_then_the_rest(page: Page) -> None:
     assert [text for tag, text in page.headings if tag == "h2"] == [
-        "Verdict: inconclusive", "This measurement is doubtful", "Findings", "Figures", "Comparison", "Arms", "Checks",
-        "Environment", "Conditions", "How to reproduce",
+        "Verdict: inconclusive", "This measurement is doubtful", "Findings", "Figures", "Comparison", "Arms",
+        "Resources and cost", "Checks", "Environment", "Conditions", "How to reproduce",
     ]  # fmt: skip
     assert page.headings[0][0] == "h1"
 

@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from loadgen.analyze import Summary, analyze
+from loadgen.analyze import ArmResources, N, Resources, ResourceUse, Summary, analyze
 from loadgen.record import open_run
 from loadgen.report import render_terminal
 from loadgen.report.attention import attention
+from loadgen.report.resources import markdown_lines
 
 RUN = Path(__file__).resolve().parents[1] / "data" / "runs" / "small"
 
@@ -103,3 +104,38 @@ def test_a_task_without_drafts_is_named(summary: Summary) -> None:
         groups.append(g)
     silent = summary.model_copy(update={"arms": {"candidate": arm.model_copy(update={"by": groups})}})
     assert "candidate: not one draft was made for code; speculation does nothing for it here." in attention(silent)
+
+
+def test_resources_and_cost_are_a_table_where_anything_is_known(summary: Summary) -> None:
+    """Columns that nothing is known of are not there; each arm has its price and its bounds."""
+    assert "Resources and cost" not in shown(summary)
+    use, arm = priced(summary)
+    text = shown(summary.model_copy(update={"resources": Resources(arms={"baseline": arm})}), 160)
+    table = text[text.index("Resources and cost") :].split("\n\n")[0]
+    assert "cost per 1M tokens" in table
+    assert "DRAM active" not in table
+    assert "71.0 GiB" in table
+    assert "6.00 [5.00, 7.00]" in table
+    assert use.dram_active.reason == "NVML does not tell it"
+
+
+def test_markdown_has_the_same_table(summary: Summary) -> None:
+    _, arm = priced(summary)
+    made = markdown_lines(Resources(arms={"base`line": arm}), lambda t: f"`{t.replace('`', chr(39))}`", str)
+    assert made[3].startswith("| load | arm | GPU memory peak | J/token |")
+    assert made[5].startswith("| `c2` | `base'line` | 71.0\u00a0GiB | 6.00 [5.00,\u00a07.00] |")
+    assert markdown_lines(summary.resources, str, str) == []
+
+
+def priced(summary: Summary) -> tuple[ResourceUse, ArmResources]:
+    """The recorded run's baseline, as if a GPU had been looked at."""
+    arm = summary.resources.arms["baseline"]
+    exact = N(value=71.0 * 2**30, low=71.0 * 2**30, high=71.0 * 2**30, n=5, source="telemetry")
+    told = {
+        "memory_peak_bytes": exact,
+        "joules_per_output_token": N(value=6.0, low=5.0, high=7.0, n=5, source="telemetry"),
+        "dram_active": N(value=None, n=0, source="none", reason="NVML does not tell it"),
+        "cost_per_million_output_tokens": N(value=2.5, low=2.0, high=3.0, n=5, source="chunk"),
+    }
+    use = arm.stages[0].model_copy(update=told)
+    return use, arm.model_copy(update={"sources": ["nvml"], "overall": use, "stages": [use]})

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from loadgen.analyze.estimates import Estimates
-from loadgen.analyze.summary import Arm, ComparisonRow, Finding, Interval, N
+from loadgen.analyze.summary import Arm, ComparisonRow, Finding, Interval, N, Resources
 
 Severity = Literal["good", "info", "warning", "bad"]
-Topic = Literal["latency", "throughput", "quality", "trust"]
+Topic = Literal["latency", "throughput", "quality", "cost", "trust"]
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,7 @@ class Facts:
     arms: Mapping[str, Arm]
     rows: list[ComparisonRow]
     run: Mapping[str, Any]
+    resources: Resources = field(default_factory=Resources)
 
     @property
     def stages(self) -> list[ComparisonRow]:

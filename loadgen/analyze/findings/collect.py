@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from loadgen.analyze.findings import causes, speed
+from loadgen.analyze.findings import causes, resources, speed
 from loadgen.analyze.findings.base import Facts, Rule, Topic
 from loadgen.analyze.summary import Finding
 
@@ -27,17 +27,22 @@ RULES: tuple[Rule, ...] = (
     Rule("time_in_decode", "latency", "info", causes.time_in_decode),
     Rule("errors_up", "quality", "bad", causes.errors_up),
     Rule("output_length_shift", "quality", "warning", causes.output_length_shift),
+    Rule("cost_up_although_faster", "cost", "bad", resources.cost_up_although_faster),
+    Rule("cost_up", "cost", "warning", resources.cost_up),
+    Rule("cost_down", "cost", "good", resources.cost_down),
+    Rule("energy_up", "cost", "warning", resources.energy_up),
+    Rule("kv_capacity_down", "cost", "warning", resources.kv_capacity_down),
     Rule("not_like_for_like", "trust", "warning", causes.not_like_for_like),
     Rule("baseline_not_reproducible", "trust", "warning", causes.baseline_not_reproducible),
     Rule("acceptance_not_representative", "trust", "info", causes.acceptance_not_representative),
     Rule("greedy_only", "trust", "info", causes.greedy_only),
 )
-#: What comes first under each objective; cost is what throughput a machine gives
+#: What comes first under each objective
 _ORDER: Mapping[str, tuple[Topic, ...]] = {
-    "latency": ("latency", "throughput", "quality", "trust"),
-    "throughput": ("throughput", "latency", "quality", "trust"),
-    "cost": ("throughput", "quality", "latency", "trust"),
-    "quality": ("quality", "latency", "throughput", "trust"),
+    "latency": ("latency", "throughput", "quality", "cost", "trust"),
+    "throughput": ("throughput", "latency", "cost", "quality", "trust"),
+    "cost": ("cost", "throughput", "quality", "latency", "trust"),
+    "quality": ("quality", "latency", "throughput", "cost", "trust"),
 }
 _WEIGHT = {"bad": 0, "warning": 1, "good": 2, "info": 3}
 

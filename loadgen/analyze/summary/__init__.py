@@ -28,6 +28,7 @@ from loadgen.analyze.summary.groups import (
     Stream,
     Throughput,
 )
+from loadgen.analyze.summary.resources import ArmResources, ResourceDelta, Resources, ResourceUse, WindowUse
 from loadgen.analyze.summary.whole import (
     SUMMARY_SCHEMA,
     CacheHits,
@@ -45,6 +46,7 @@ __all__ = [
     "Absent",
     "AllSent",
     "Arm",
+    "ArmResources",
     "CacheHits",
     "ComparisonRow",
     "Conditions",
@@ -63,6 +65,9 @@ __all__ = [
     "PromptTokens",
     "Reconciliation",
     "Requests",
+    "ResourceDelta",
+    "ResourceUse",
+    "Resources",
     "Rollback",
     "RollbackRuns",
     "RunsCompared",
@@ -73,4 +78,5 @@ __all__ = [
     "Throughput",
     "Unpaired",
     "Validity",
+    "WindowUse",
 ]

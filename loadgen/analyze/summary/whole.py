@@ -9,6 +9,7 @@ from pydantic import Field
 from loadgen.analyze.summary.base import Absent, Model, N
 from loadgen.analyze.summary.compared import ComparisonRow, Decomposition, Reconciliation
 from loadgen.analyze.summary.groups import Arm
+from loadgen.analyze.summary.resources import Resources
 
 SUMMARY_SCHEMA = 1
 
@@ -100,3 +101,4 @@ class Summary(Model):
     findings: Absent | list[Finding]
     verdict: Absent | dict[str, Any]
     conditions: dict[str, Any]
+    resources: Resources = Field(default_factory=Resources)
