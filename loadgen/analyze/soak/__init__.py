@@ -2,6 +2,7 @@
 
 from loadgen.analyze.soak.dating import Drift, drift
 from loadgen.analyze.soak.family import FAMILY_LEVEL, MIN_WINDOWS, Judged, Series, judge
+from loadgen.analyze.soak.stability import stability_of
 from loadgen.analyze.soak.trends import Change, Trend, change_point, trend
 
 __all__ = [
@@ -15,5 +16,6 @@ __all__ = [
     "change_point",
     "drift",
     "judge",
+    "stability_of",
     "trend",
 ]

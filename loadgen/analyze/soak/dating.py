@@ -29,7 +29,7 @@ Shape = Literal["jump", "ramp", "either"]
 class Drift:
     """`start_s`, `end_s`: of the change, on the clock of the windows' times; `size`: second level less first, in the
     series' unit. Intervals at 95 %. `before`: the first level. `shape`: "ramp" where no jump fits, "jump" where one
-    does and nothing that takes a quarter of the run, else "either". `phi`: correlation of the rest, window to window."""
+    does and nothing that takes a quarter of the run, else "either". `phi`: correlation of the rest with its next."""
 
     shape: Shape
     start_s: float
