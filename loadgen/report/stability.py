@@ -107,7 +107,7 @@ def _table(one: Stability) -> Table:
             why = f"95 %: {_signed(slope.low, series.unit)} to {_signed(slope.high, series.unit)}"
         found = series.drift
         tone = "" if found is None or not found.matters else "bad" if found.worse else "warning"
-        cells = [
+        cells: list[str | Cell] = [
             series.name, _drift(series), _course(series), Cell(_value(series.mean, series.unit), series.reason or ""),
             Cell(_signed(slope.value, series.unit), why), _p(series), count(series.n),
         ]  # fmt: skip
