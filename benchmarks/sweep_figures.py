@@ -1,6 +1,6 @@
-"""How long a sweep of 60 visits takes to be analyzed and shown, from its run directories.
+"""How long a sweep of 60 visits takes to be analyzed, shown and drawn, from its run directories.
 
-    python benchmarks/sweep_figures.py [--visits 60]
+    python benchmarks/sweep_figures.py [--visits 60] [--page FILE]
 
 Every visit is a real run directory (tests/data/runs/small) with the summary of that run, whose throughput, times and
 speedup follow a made-up law of k and concurrency with noise, so that curves have shapes to be found.
@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from loadgen.experiment import judge_run, save_sweep, sweep_report
 from loadgen.experiment.sweep_state import Attempt, SweepState, VisitState, now, write_state
 from loadgen.record import open_run
-from loadgen.report import render_sweep_terminal
+from loadgen.report import render_sweep_html, render_sweep_terminal
 
 ROOT = Path(__file__).resolve().parent.parent
 SMALL = ROOT / "tests" / "data" / "runs" / "small"
@@ -40,7 +40,9 @@ LIMIT_S = 20.0
 def main() -> int:
     made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--visits", type=int, default=60)
-    visits = made.parse_args().visits
+    made.add_argument("--page", type=Path, help="keep the page there")
+    options = made.parse_args()
+    visits: int = options.visits
     with TemporaryDirectory(prefix="specload-sweep-") as name:
         folder = Path(name)
         build(folder, visits)
@@ -50,11 +52,16 @@ def main() -> int:
         save_sweep(folder, summary)
         text = StringIO()
         render_sweep_terminal(summary, Console(file=text, width=160))
+        told_s = time.monotonic() - begin
+        page = render_sweep_html(summary)
         took_s = time.monotonic() - begin
         print(text.getvalue())
+        if options.page is not None:
+            options.page.write_text(page, encoding="utf-8")
         print(
-            f"{visits} visits, {len(summary.curves)} curves: analyzed in {analyzed_s:.2f} s, {took_s:.2f} s with the "
-            f"terminal report, of them {time.process_time() - busy:.2f} s of CPU (limit {LIMIT_S:g} s)"
+            f"{visits} visits, {len(summary.curves)} curves: analyzed in {analyzed_s:.2f} s, {told_s:.2f} s with the "
+            f"terminal report, {took_s:.2f} s with the page of {len(page.encode()) / 1e6:.2f} MB, of them "
+            f"{time.process_time() - busy:.2f} s of CPU (limit {LIMIT_S:g} s)"
         )
     return int(took_s > LIMIT_S)
 

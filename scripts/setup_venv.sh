@@ -7,8 +7,8 @@ if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
     echo "specload needs Python 3.11 or newer; '$python' is $("$python" --version 2>&1). Set PYTHON=/path/to/python3.11." >&2
     exit 2
 fi
+echo "making $venv, and installing specload and its development tools into it (minutes, the first time) ..."
 "$python" -m venv "$venv"
-echo "installing specload and its development tools into $venv ..."
 "$venv/bin/pip" install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]' 2>&1 | grep -v '^WARNING: Location' || true
 "$venv/bin/specload" --version >/dev/null
 touch "$venv/.installed"

@@ -17,6 +17,8 @@ from server_adapters.telemetry import TELEMETRY, Device, Look, Reading, uuid_of
 #: DCGM's blanks (dcgm_structs.h): not found, not supported, no permission, as integers and as doubles.
 _BLANK_INT, _BLANK_DOUBLE = 0x7FFFFFFFFFFFFFF0, 2.0**47
 _MIB = 2.0**20
+#: A share of counted cycles may come out a little above 1.
+_MOST_RATIO = 1.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +114,7 @@ def _family(exporter: _Exporter, name: str) -> str | None:
 
 def _look(exporter: _Exporter, samples: Sequence[Sample], devices: Sequence[int | str]) -> Look:
     found: dict[tuple[str, str, str | None], tuple[int, float]] = {}
-    blank: set[str] = set()
+    blank: dict[str, str] = {}
     asked, others = _chosen(exporter, samples, devices)
     shared = {device.device for device in asked.values()} & others
     order = {name: i for i, name in enumerate(exporter.families)}
@@ -122,11 +124,12 @@ def _look(exporter: _Exporter, samples: Sequence[Sample], devices: Sequence[int 
         part = TELEMETRY[family.name].level == "part"
         if device is None or (not part and device.device in shared):
             continue
-        if _is_blank(sample.value):
-            blank.add(family.name)
+        value = sample.value * family.factor
+        if why := _unusable(family.name, sample.value, value):
+            blank[family.name] = f"{exporter.name}: {why}"
             continue
         key = (family.name, device.device, device.instance if part else None)
-        rank, value = order[wire], sample.value * family.factor
+        rank = order[wire]
         known = found.get(key)
         if known is None or rank < known[0] or (rank == known[0] and value > known[1]):
             found[key] = (rank, value)
@@ -178,8 +181,13 @@ def _key(exporter: _Exporter, sample: Sample) -> tuple[str, str | None]:
     return device.device, device.instance
 
 
-def _is_blank(value: float) -> bool:
-    return value < 0 or value >= _BLANK_INT or _BLANK_DOUBLE <= value <= _BLANK_DOUBLE + 3
+def _unusable(name: str, told: float, value: float) -> str | None:
+    """Why `told` is no number of its kind. `value`: the same in our unit."""
+    if told < 0 or told >= _BLANK_INT or _BLANK_DOUBLE <= told <= _BLANK_DOUBLE + 3:
+        return "this GPU does not support it (blank value)"
+    if name.endswith("_ratio") and value > _MOST_RATIO:
+        return f"{value:g} is no share: 0 to 1 was expected"
+    return None
 
 
 def _device(exporter: _Exporter, labels: Mapping[str, str]) -> Device:
@@ -195,13 +203,13 @@ def _device(exporter: _Exporter, labels: Mapping[str, str]) -> Device:
     return Device(uuid_of(uuid) or f"{host}/{number}", labels.get("GPU_I_ID") or None, names)
 
 
-def _absent(exporter: _Exporter, told: set[str], blank: set[str]) -> dict[str, str]:
+def _absent(exporter: _Exporter, told: set[str], blank: Mapping[str, str]) -> dict[str, str]:
     absent: dict[str, str] = {}
     for name, quantity in TELEMETRY.items():
         if quantity.level == "process" or name in told:
             continue
         if name in blank:
-            absent[name] = f"{exporter.name}: this GPU does not support it (blank value)"
+            absent[name] = blank[name]
         else:
             absent[name] = exporter.absent.get(name, f"not on the page of {exporter.name}")
     return absent

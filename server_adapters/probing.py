@@ -114,6 +114,8 @@ def _unreachable(where: str, error: Exception) -> str:
     reason = str(error) or type(error).__name__
     if isinstance(error, httpx.TimeoutException) and not isinstance(error, httpx.ConnectTimeout):
         return f"{where} did not answer in time ({reason}); check that the server is ready and not overloaded"
+    if "WRONG_VERSION_NUMBER" in reason:
+        return f"{where} does not speak TLS on this port ({reason}); write http:// in its URL"
     return f"{where} cannot be reached ({reason}); check that the server runs and that the URL is right"
 
 

@@ -5,13 +5,14 @@ The command line without a process of its own is for tests that only read."""
 import asyncio
 import contextlib
 import io
+import multiprocessing
 import os
 import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,12 +22,17 @@ import pytest
 import yaml
 
 from loadgen.export import RULE_FILES, Limits, Windows, rule_file
+from server_adapters.rehearsal.config import RehearsalConfig
+from tests.forked import serve_until_closed
 
 PROMETHEUS = Path(__file__).resolve().parents[1] / "grafana" / "prometheus"
 #: (alert, scope)
 Alert = tuple[str, str]
 #: Job of prometheus.yml -> its targets, as file_sd has them.
 Targets = Mapping[str, list[dict[str, Any]]]
+
+FORKING = multiprocessing.get_context("forkserver")
+FORKING.set_forkserver_preload(["tests.forked_preload"])
 
 # A suite starts hundreds of interpreters: none of them should compile what another has compiled.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -70,6 +76,29 @@ def specload(monkeypatch: pytest.MonkeyPatch) -> Callable[..., subprocess.Comple
         return subprocess.CompletedProcess(command, code, wrote[0].getvalue().decode(), wrote[1].getvalue().decode())
 
     return run
+
+
+@contextmanager
+def _forked(config: RehearsalConfig) -> Iterator[str]:
+    ours, theirs = FORKING.Pipe()
+    server = FORKING.Process(target=serve_until_closed, args=(config, theirs), daemon=True)
+    server.start()
+    theirs.close()
+    try:
+        assert ours.poll(60), "the rehearsal server said nothing in time"
+        yield ours.recv()
+    finally:
+        ours.close()
+        server.join(10)
+        assert server.exitcode == 0, "the rehearsal server did not end with its user"
+        server.close()
+
+
+@pytest.fixture(scope="session")
+def rehearsal() -> Callable[[RehearsalConfig], AbstractContextManager[str]]:
+    """with rehearsal(config) as url: a rehearsal server in a process of its own, forked from one in which everything is
+    imported and trained, which takes most of two seconds. The command that users start is tests/server_adapters'."""
+    return _forked
 
 
 @pytest.fixture

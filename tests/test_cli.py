@@ -15,6 +15,7 @@ import yaml
 
 from loadgen.analyze import analyze
 from loadgen.cli import results
+from loadgen.cli.base import line
 from loadgen.experiment import RunResult
 from loadgen.experiment.ceiling import cpu_count
 from loadgen.record import open_run
@@ -64,6 +65,31 @@ def test_version_and_help() -> None:
     done = process("--help")
     assert done.returncode == 0
     assert "report" in done.stdout
+
+
+def test_ctrl_c_while_modules_are_imported_is_no_traceback() -> None:
+    """They take a second or more, in which `main` is not there yet."""
+    pressed = (
+        "import sys\n"
+        "class Pressed:\n"
+        "    def find_spec(self, name, path, target=None):\n"
+        "        if name == 'loadgen.cli.base': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Pressed())\n"
+        "from loadgen.cli import main; main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", pressed], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (130, "")
+
+
+def test_a_line_of_a_watch_stays_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    line("word " * 100, soft_wrap=True)
+    assert len(capsys.readouterr().out.splitlines()) == 1
+
+
+def test_a_run_that_is_not_there_is_named_with_both_places(specload: Specload, tmp_path: Path) -> None:
+    done = specload("report", "20990101T000000Z-x", "--out", "folder", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "20990101T000000Z-x: no such directory, nor a run of this id in folder" in done.stderr
 
 
 def test_unreachable_target_is_exit_3_and_leaves_no_run(tmp_path: Path) -> None:
@@ -131,7 +157,7 @@ def test_zero_weights_and_impossible_lengths(specload: Specload, tmp_path: Path,
 def test_usage_errors(specload: Specload, tmp_path: Path, arguments: tuple[str, ...]) -> None:
     scenario = write(tmp_path)
     done = specload(*(str(scenario) if a == "SCENARIO" else a for a in arguments), cwd=tmp_path)
-    assert done.returncode == (3 if arguments[0] == "init" else 2), done.stderr
+    assert done.returncode == 2, done.stderr
     assert done.stderr.strip()
     assert "Traceback" not in done.stderr
 
@@ -160,7 +186,9 @@ def test_schemas_are_json_schema(specload: Specload, what: str) -> None:
 
 
 def test_runs_of_an_empty_folder(specload: Specload, tmp_path: Path) -> None:
-    assert specload("runs", "--out", tmp_path).returncode == 0
+    told = specload("runs", "--out", tmp_path)
+    assert told.returncode == 0
+    assert told.stdout.split() == f"no runs in the folder {tmp_path}".split()
     assert json.loads(specload("runs", "--out", tmp_path, "--json").stdout) == []
 
 

@@ -45,13 +45,20 @@ def change(folder: Path, **manifest: Any) -> Path:
     [((PASS,), 0), ((FAIL,), 99), ((PASS, FAIL), 99), ((PASS, "ttft_s{arm:baseline}: p(99)<1"), 98), ((), 98)],
 )
 def test_gate_ends_with_the_verdicts_code(specload: Specload, texts: tuple[str, ...], code: int) -> None:
-    done = process("gate", RUN, *thresholds(*texts), "--json")
+    done = specload("gate", RUN, *thresholds(*texts), "--json")
     assert done.returncode == code, done.stderr
     (found,) = json.loads(done.stdout)
     assert found["verdict"] == {0: "pass", 98: "inconclusive", 99: "fail"}[code]
     assert found["thresholds_from"] == ("command_line" if texts else "defaults")
     schema = json.loads(specload("schema", "verdict").stdout)
     Draft202012Validator(schema).validate(found)
+
+
+def test_the_process_ends_with_it(specload: Specload) -> None:
+    """As CI sees it: the exit code, and nothing but JSON on stdout."""
+    asked = ("gate", RUN, *thresholds(FAIL), "--json")
+    done = process(*asked)
+    assert (done.returncode, json.loads(done.stdout)) == (99, json.loads(specload(*asked).stdout))
 
 
 def test_gate_of_several_runs_is_the_worst_of_them(specload: Specload, tmp_path: Path) -> None:

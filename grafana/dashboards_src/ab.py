@@ -8,6 +8,7 @@ from grafana.dashboards_src.queries import (
     ARM,
     ONE_RUN,
     SOURCE,
+    failed_share,
     final,
     of_run,
     quantile,
@@ -121,7 +122,7 @@ def _one_axis() -> list[Panel]:
     return [
         lines(
             "Output tokens",
-            f"Of measured requests, a second. {_TURNS}",
+            f"Of measured requests when they end, failed ones among them. {_TURNS}",
             "suffix: tok/s",
             Ask(summed("arm", "output_tokens_total"), "{{arm}}"),
             width=6,
@@ -214,9 +215,10 @@ def _alike() -> list[Panel]:
         ),
         lines(
             "Failed requests",
-            "Share that ended otherwise than ok. Failures are fast: an arm that fails more looks faster.",
+            "Share that ended otherwise than ok, without those that our own drain or stop cut. Failures are fast: an "
+            "arm that fails more looks faster.",
             "percentunit",
-            Ask(ratio(summed("arm", "requests_total", 'outcome!="ok"'), ended), "{{arm}}"),
+            Ask(failed_share(), "{{arm}}"),
             limits=((None, GREEN), (0.01, RED)),
         ),
     ]

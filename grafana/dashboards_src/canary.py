@@ -84,7 +84,7 @@ def _state() -> list[Panel]:
             f"Error budget left, {longest}",
             f"Of {1 - _LIMITS.error_objective:.0%} failed requests. Below 0 the objective is missed. Requests that "
             f"clients "
-            "ended do not count; llama.cpp and LMDeploy count no failures.",
+            "ended do not count; llama.cpp, LMDeploy and SGLang count no failures.",
             "percentunit",
             *left("errors", _LIMITS.error_objective),
             width=6,
@@ -120,13 +120,14 @@ def _budget() -> list[Panel]:
         asks = []
         for burn in pages:
             short, long = (_canary(f"{name}:ratio_rate{span}") for span in (burn.short, burn.long))
-            less = f"({short} < {long} or {long})"
+            less = f"({short} < {long} or {long} <= {short})"
             asks.append(Ask(f"{less} / {1 - objective:g}", f"{_LEGEND} {burn.short}, {burn.long}"))
         return asks
 
     why = (
         "How many times too fast the budget is used: at 1 it lasts exactly its period. An alert pages where a short "
-        "and a long window are both above their line, so the smaller of the two is drawn."
+        "and a long window are both above their line, so the smaller of the two is drawn. Absent while either has too "
+        "little traffic."
     )
     return [
         lines(

@@ -35,6 +35,12 @@ def ratio(numerator: str, denominator: str) -> str:
     return f"{numerator}\n/ ({denominator} > 0)"
 
 
+def failed_share() -> str:
+    """By arm, as `error_share` of the report: what our own drain or stop cut is no error (docs/verdict.md)."""
+    failed, ended = (summed("arm", "requests_total", f'outcome!~"{no}"') for no in ("ok|aborted", "aborted"))
+    return ratio(failed, ended)
+
+
 def quantile(q: float, by: str, histogram: str, *matchers: str, run: str = ONE_RUN) -> str:
     return f"histogram_quantile({q:g}, {summed(f'{by}, le', f'{histogram}_bucket', *matchers, run=run)})"
 

@@ -9,6 +9,7 @@ from grafana.dashboards_src.queries import (
     ONE_RUN,
     RATE,
     SOURCE,
+    failed_share,
     final,
     last,
     newest,
@@ -178,9 +179,9 @@ def _clients() -> list[Panel]:
         ),
         lines(
             "Errors",
-            "Share of ended requests that were not ok.",
+            "Share of ended requests that were not ok, without those that our own drain or stop cut.",
             "percentunit",
-            Ask(ratio(summed("arm", "requests_total", 'outcome!="ok"'), ended), "{{arm}}"),
+            Ask(failed_share(), "{{arm}}"),
             width=6,
             limits=((None, GREEN), (0.01, RED)),
         ),
@@ -195,7 +196,8 @@ def _clients() -> list[Panel]:
         ),
         lines(
             "Output tokens",
-            "Tokens of measured requests, by the server's own usage count: a chunk is not a token.",
+            "Tokens of measured requests when they end, failed ones among them, by the server's own usage count: a "
+            "chunk is not a token.",
             "suffix: tok/s",
             Ask(summed("arm", "output_tokens_total"), "{{arm}}"),
             width=6,
@@ -240,8 +242,8 @@ def _latency() -> list[Panel]:
         ),
         density(
             "Gaps between chunks",
-            "How long streams pause, all chosen arms. With speculation a chunk holds several tokens: longer gaps can "
-            "be faster answers.",
+            "How long streams that ended ok pause, all chosen arms. With speculation a chunk holds several tokens: "
+            "longer gaps can be faster answers.",
             "s",
             Ask(gaps, "{{le}}"),
             width=6,

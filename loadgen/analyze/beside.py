@@ -173,11 +173,14 @@ def ratio_of_intervals(mine: Estimate, theirs: Estimate, level: float) -> Estima
     if not theirs.value or mine.value is None:
         why = f"the baseline's is 0, and so is any multiple of it: {WAY_OUT}"
         return unknown(why, theirs.n, theirs.unit, level=level)
+    if np.isinf(theirs.value):
+        why = "the baseline's is among failed requests: there is no multiple of it"
+        return unknown(why, theirs.n, theirs.unit, level=level)
     low = high = None
     reason = mine.reason or theirs.reason
     if mine.low is not None and mine.high is not None and theirs.low is not None and theirs.high is not None:
         if theirs.low > 0:
-            low, high = mine.low / theirs.high, mine.high / theirs.low
+            low, high = 0.0 if np.isinf(theirs.high) else mine.low / theirs.high, mine.high / theirs.low
         else:
             reason = f"the baseline's interval reaches 0, so the ratio has no upper bound: {WAY_OUT}"
     return Estimate(

@@ -20,6 +20,7 @@ from loadgen.analyze.resources import (
     background_power,
     difference,
     kv_capacity,
+    quotient,
     uses_of,
     window_use,
 )
@@ -104,7 +105,7 @@ def price_of(keys: Mapping[str, Any], facts: ArmFacts) -> N:
     price = keys.get("price_per_gpu_hour")
     if price is None:
         price = facts.facts.get("price_per_gpu_hour")
-    return absent(_NO_PRICE) if not isinstance(price, int | float) else exact(price, 1, DECLARED)
+    return exact(price, 1, DECLARED) if isinstance(price, int | float) and price > 0 else absent(_NO_PRICE)
 
 
 def _rate(gpus: N, price: N) -> N:
@@ -156,7 +157,7 @@ def _beside(
         candidate=candidate,
         baseline=baseline,
         kv_capacity_difference_tokens=difference(mine.kv_capacity_tokens, theirs.kv_capacity_tokens),
-        kv_capacity_ratio=_ratio(mine.kv_capacity_tokens, theirs.kv_capacity_tokens),
+        kv_capacity_ratio=quotient(mine.kv_capacity_tokens, theirs.kv_capacity_tokens),
         memory_peak_difference_bytes=difference(_peak(mine.stages, stage), _peak(theirs.stages, stage)),
         joules_ratio=shown(_joules(pair, uses[candidate], uses[baseline])),
         cost_ratio=shown(_cost_ratio(_rate_of(mine, uses[candidate]), _rate_of(theirs, uses[baseline]), speedup)),
@@ -173,12 +174,6 @@ def _rate_of(arm: ArmResources, use: ArmUse) -> N:
     if arm.overall.cost_per_million_output_tokens.reason == _SWAPPED:
         return absent(_SWAPPED)
     return _rate(arm.gpus, arm.price_per_gpu_hour) if use.part is None else absent(use.part)
-
-
-def _ratio(candidate: N, baseline: N) -> N:
-    if candidate.value is None or not baseline.value:
-        return absent((candidate.reason if candidate.value is None else baseline.reason) or "the baseline's is 0")
-    return exact(candidate.value / baseline.value, min(candidate.n, baseline.n), candidate.source, candidate.reason)
 
 
 def _joules(pair: Pair | str, candidate: ArmUse, baseline: ArmUse) -> Estimate:

@@ -110,6 +110,7 @@ def window_use(use: ArmUse, windows: Sequence[SegmentWindow], stage: str | None,
     mean = use.tracks.mean
     known = [w for w in windows if use.knows(w)]
     energy, tokens = _energy(use, windows), _tokens(use, known, windows)
+    of_known = _energy(use, known) if known else energy
     return WindowUse(
         stage=stage,
         segment=windows[0].phase.segment if one else None,
@@ -123,7 +124,7 @@ def window_use(use: ArmUse, windows: Sequence[SegmentWindow], stage: str | None,
         power_watts=_mean(windows, "power_watts", mean),
         energy_joules=energy,
         output_tokens=tokens,
-        joules_per_output_token=_per_token(_energy(use, known) if known else energy, tokens),
+        joules_per_output_token=_per_token(of_known, tokens),
         process_rss_peak_bytes=_peak(use, windows, "process_rss_bytes", None),
         process_cpu_cores=_mean(windows, "process_cpu_seconds", _rate(use.tracks)),
     )  # fmt: skip
@@ -205,7 +206,9 @@ def _tokens(use: ArmUse, known: Sequence[SegmentWindow], windows: Sequence[Segme
         energies = [why for w in windows if isinstance(why := use.energy(w), str)]
         return absent(next(iter([*whys, *energies]), _NO_WINDOW))
     told = [one for w in known if isinstance(one := use.tokens[w.phase.segment], Measured)]
-    return exact(sum(one.value for one in told), sum(one.n for one in told), "chunk")
+    asked = [(use.energy(w), use.tokens[w.phase.segment]) for w in windows if not use.knows(w)]
+    failed = [next(why for why in pair if isinstance(why, str)) for pair in asked]
+    return exact(sum(one.value for one in told), sum(one.n for one in told), "chunk", _note(failed, len(windows)))
 
 
 def _per_token(energy: N, tokens: N) -> N:
@@ -215,8 +218,8 @@ def _per_token(energy: N, tokens: N) -> N:
     if tokens.value <= 0:
         return absent("no output token came in the windows")
     low, high = (None if end is None else end / tokens.value for end in (energy.low, energy.high))
-    value = energy.value / tokens.value
-    return N(value=value, low=low, high=high, n=int(tokens.value), source=TELEMETRY, reason=energy.reason)
+    value, why = energy.value / tokens.value, both(energy, tokens)
+    return N(value=value, low=low, high=high, n=int(tokens.value), source=TELEMETRY, reason=why)
 
 
 def background_power(run: RunData, tracks: Tracks) -> N:
@@ -249,6 +252,8 @@ def kv_capacity(run: RunData, side: Side) -> N:
     """Tokens that the KV caches of all engines of the arm hold, as the servers told while they were measured."""
     track = GaugeTrack(run.scrapes, side.name, "kv_capacity_tokens", side.data.setting.facts.model)
     told = [mean for w in side.data.windows if (mean := track.mean(*w.whole)) is not None]
+    if not told and track.mean(0, LAST_NS) is not None:
+        return absent("no look at every metrics page of the arm fell into a measured window")
     if not told:
         return absent("the server's metrics do not tell its KV capacity in any window (vLLM: cache_config_info)")
     values, n = [value for value, _ in told], sum(count for _, count in told)
@@ -268,4 +273,20 @@ def difference(candidate: N, baseline: N) -> N:
     high = None if ends[1] is None or ends[2] is None else ends[1] - ends[2]
     value = candidate.value - baseline.value
     return N(value=value, low=low, high=high, n=min(candidate.n, baseline.n), source=candidate.source,
-             reason=candidate.reason)  # fmt: skip
+             reason=both(candidate, baseline))  # fmt: skip
+
+
+def quotient(candidate: N, baseline: N) -> N:
+    """candidate ÷ baseline of numbers above 0, with the bounds of both."""
+    if candidate.value is None or not baseline.value:
+        return absent((candidate.reason if candidate.value is None else baseline.reason) or "the baseline's is 0")
+    low = None if candidate.low is None or not baseline.high else candidate.low / baseline.high
+    high = None if candidate.high is None or not baseline.low else candidate.high / baseline.low
+    value = candidate.value / baseline.value
+    return N(value=value, low=low, high=high, n=min(candidate.n, baseline.n), source=candidate.source,
+             reason=both(candidate, baseline))  # fmt: skip
+
+
+def both(one: N, other: N) -> str | None:
+    """What is to be known of either."""
+    return "; ".join(dict.fromkeys(n.reason for n in (one, other) if n.reason)) or None

@@ -1,7 +1,14 @@
 """The command line. Exit codes live only here."""
 
-from loadgen.cli import driving, reading, sweeping, watching  # noqa: F401  (their commands join the application)
-from loadgen.cli.base import Exit, app
-from loadgen.cli.entry import main
+__all__ = ["main"]
 
-__all__ = ["Exit", "app", "main"]
+
+def main() -> None:
+    """Entry point. The commands are imported only now: each process that a run spawns imports the script of its parent,
+    and with it this package, and needs none of them."""
+    try:
+        from loadgen.cli.entry import main as entered
+    except KeyboardInterrupt:  # the imports take a second or more
+        raise SystemExit(130) from None
+
+    entered()

@@ -62,4 +62,8 @@ def thresholds_of(texts: Sequence[str]) -> tuple[Threshold, ...] | None:
 
 
 def run_path(run_dir: Path, out_dir: Path) -> Path:
-    return run_dir if run_dir.is_dir() or not (out_dir / run_dir).is_dir() else out_dir / run_dir
+    """The directory that is there: at this path, or of this id under `out_dir`."""
+    for path in (run_dir, out_dir / run_dir):
+        if path.is_dir():
+            return path
+    raise ScenarioError([f"{run_dir}: no such directory, nor a run of this id in {out_dir} (specload runs lists them)"])

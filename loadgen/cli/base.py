@@ -63,9 +63,9 @@ def complain(text: str) -> None:
     err.print(f"specload: {printable(text)}", style="red", markup=False, soft_wrap=True)
 
 
-def line(text: str) -> None:
-    """On stdout, as it is: names that servers chose are no markup."""
-    out.print(printable(text), markup=False)
+def line(text: str, soft_wrap: bool = False) -> None:
+    """On stdout, as it is: names that servers chose are no markup. `soft_wrap`: one line, however long."""
+    out.print(printable(text), markup=False, soft_wrap=soft_wrap)
 
 
 def print_json(value: Any) -> None:

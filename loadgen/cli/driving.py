@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -32,6 +33,7 @@ from loadgen.experiment import (
     DEFAULT_TRANSPORT,
     Ceiling,
     RunOptions,
+    ServerReport,
     check,
     demo_rehearsal,
     demo_vllm,
@@ -41,6 +43,7 @@ from loadgen.experiment import (
     run_scenario,
     save_doctor,
 )
+from loadgen.redact import printable
 from loadgen.report import (
     planned_load,
     render_environment,
@@ -92,25 +95,39 @@ def init(
     json: Json = False,
 ) -> None:
     """Look at a server, write a scenario for it, name the flags that would give better numbers."""
-    if file.exists() and not force:
+    to_stdout = str(file) == "-"
+    if file.exists() and not force and not to_stdout:
         raise ScenarioError([f"{file} exists; choose another with --file, or --force to overwrite it"])
     key = SecretSource(env=api_key_env) if api_key_env else None
-    found = asyncio.run(describe_server(url, file.name, key))
+    found = asyncio.run(describe_server(url, "scenario.yaml" if to_stdout else file.name, key))
+    if to_stdout:
+        return _init_to_stdout(found, json)
     try:
         file.write_text(found.scenario)
     except OSError as error:
         raise StorageError(f"{file}: cannot be written: {error.strerror}") from None
     if json:
         return print_json({"url": found.url, "adapter": found.adapter, "capabilities": asdict(found.capabilities)})
-    c = found.capabilities
-    speculation = {True: f"on, k = {c.k}", False: "off", None: "cannot be seen"}[c.speculation]
-    line(
-        f"{found.adapter} {c.version or '(version unknown)'} · models {', '.join(c.models)} · speculation {speculation}"
-    )
-    for note in c.notes:
-        line(f"• {note}")
+    for said in _seen(found):
+        line(said)
     line(f"wrote {file}; next: specload check {file}")
     return None
+
+
+def _init_to_stdout(found: ServerReport, json: bool) -> None:
+    """The scenario alone on stdout, what was seen on stderr."""
+    if json:
+        raise ScenarioError(["--json and --file - both ask for stdout"])
+    for said in _seen(found):
+        err.print(printable(said), markup=False, soft_wrap=True)
+    sys.stdout.write(found.scenario)
+
+
+def _seen(found: ServerReport) -> list[str]:
+    c = found.capabilities
+    speculation = {True: f"on, k = {c.k}", False: "off", None: "cannot be seen"}[c.speculation]
+    head = f"{found.adapter} {c.version or '(version unknown)'} · models {', '.join(c.models)}"
+    return [f"{head} · speculation {speculation}", *(f"• {note}" for note in c.notes)]
 
 
 @app.command("check")

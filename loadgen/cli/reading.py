@@ -42,6 +42,7 @@ from loadgen.report import (
     render_markdown,
     render_runs,
     render_runs_compared,
+    render_sweep_html,
     render_verdict,
 )
 from loadgen.scenario import (
@@ -59,9 +60,8 @@ def runs(out_dir: Out = RUNS, json: Json = False) -> None:
     if json:
         return print_json([{k: getattr(r, k) for k in ("run_id", "path", "started", "state", "problem")} for r in rows])
     if not rows:
-        line(f"no runs in {out_dir}")
-    render_runs(rows, out)
-    return None
+        return line(f"no runs in the folder {out_dir}")
+    return render_runs(rows, out)
 
 
 @app.command()
@@ -73,7 +73,8 @@ def report(
         typer.Option("--format", help="text; json: the summary; html: one page; junit, markdown: the verdict"),
     ] = "text",
     file: Annotated[
-        Path | None, typer.Option("--file", help="of --format html; default: RUN/report.html; - is stdout")
+        Path | None,
+        typer.Option("--file", help="of --format html; default: RUN/report.html, of a sweep sweep.html; - is stdout"),
     ] = None,
     details: Annotated[bool, typer.Option("--details", help="every table, also of a comparison")] = False,
     json: Json = False,
@@ -81,7 +82,7 @@ def report(
     """Recompute every number from a run directory, finished or not, and print it."""
     path = run_path(run_dir, out_dir)
     if is_sweep(path):
-        return _sweep(path, format_, json)
+        return _sweep(path, format_, file, json)
     recorded = open_run(path)
     judged = judge_run(recorded)
     if format_ == "html" and not json:
@@ -187,11 +188,15 @@ def schema(
     print_json(schemas[what]())
 
 
-def _sweep(path: Path, format_: str, json: bool) -> None:
+def _sweep(path: Path, format_: str, file: Path | None, json: bool) -> None:
     """Of a sweep's directory: from the runs of its points."""
-    if format_ not in ("text", "json"):
-        raise ScenarioError([f"--format {format_}: a sweep has text and json; each of its points is a run of its own"])
-    show_sweep(sweep_report(path), json or format_ == "json")
+    if format_ not in ("text", "json", "html"):
+        formats = "text, json and html"
+        raise ScenarioError([f"--format {format_}: a sweep has {formats}; each of its points is a run of its own"])
+    summary = sweep_report(path)
+    if format_ == "html" and not json:
+        return _page(render_sweep_html(summary), file or path / "sweep.html")
+    return show_sweep(summary, json or format_ == "json")
 
 
 def _page(html: str, file: Path) -> None:

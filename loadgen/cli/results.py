@@ -46,6 +46,8 @@ def finish(result: RunResult, json: bool, *, judged: bool) -> None:
     show(result.summary, json)
     if not json:
         out.print(f"records: {result.path} · again: specload report {result.path}", markup=False, soft_wrap=True)
+        if (page := result.path / "report.html").exists():
+            out.print(f"report: {page}", markup=False, soft_wrap=True)
     if result.state == "interrupted":
         raise typer.Exit(Exit.INTERRUPTED)
     if result.state in ("failed", "inconclusive"):

@@ -121,6 +121,7 @@ def _finish(result: SweepResult, scenario: Path, json: bool) -> None:
         print_json(summary.model_dump(mode="json"))
     else:
         render_sweep_terminal(summary, out)
+        out.print(f"page: {result.path / 'sweep.html'}", markup=False, soft_wrap=True)
         out.print(f"records: {result.path} · again: specload report {result.path}", markup=False, soft_wrap=True)
     if result.state == "interrupted":
         complain(f"interrupted; go on with: {_resume_command(scenario, result.path)}")

@@ -123,5 +123,5 @@ def _print_json(readings: list[Reading]) -> None:
 
 def _print_lines(readings: list[Reading]) -> None:
     for reading in readings:
-        line(readings_line(reading))
+        line(readings_line(reading), soft_wrap=True)
     sys.stdout.flush()

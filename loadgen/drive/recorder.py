@@ -20,9 +20,14 @@ from server_adapters.base import Adapter
 RECENT = 50
 #: how long reading may hold the loop
 TURN_NS = 500_000
-#: bytes of ended answers that may wait to be read: more, and the next to end are read at once, which holds the loop
-#: and so slows the load down (the run says how late it was) instead of filling the memory
+#: bytes that ended requests may hold until they are read: more, and the next to end are read at once, which holds the
+#: loop and so slows the load down (the run says how late it was) instead of filling the memory
 UNREAD_BYTES = 64 * 2**20
+#: what a request holds beside its bytes: case, stamps, headers, about so much
+FLIGHT_BYTES = 6 * 1024
+#: ended requests that wait, from which on reading takes whole turns though a request is due: a load that is always
+#: late must not hide from control what comes back
+LONG_QUEUE = 256
 
 _SERVER_FAILURES = frozenset(
     {
@@ -132,7 +137,7 @@ class Recorder:
 
     def add(self, flight: Flight) -> None:
         self._ended.append(flight)
-        self._unread += len(flight.exchange.body)
+        self._unread += held_bytes(flight)
         self._idle.clear()
         self._wake.set()
         while self._unread > UNREAD_BYTES and self._ended:
@@ -140,7 +145,7 @@ class Recorder:
 
     def _take(self) -> Flight:
         flight = self._ended.popleft()
-        self._unread -= len(flight.exchange.body)
+        self._unread -= held_bytes(flight)
         return flight
 
     def _record_now(self, flight: Flight) -> None:
@@ -188,6 +193,14 @@ class Recorder:
 
     async def _pause(self) -> None:
         """A turn for others, where they have waited long enough for it to be worth a pass of the loop, or send soon."""
-        if now_ns() - self._turn_ns > TURN_NS or self._slack.soon():
+        waits = len(self._ended) < LONG_QUEUE and self._slack.soon()
+        if waits or now_ns() - self._turn_ns > TURN_NS:
             await self._slack.spare()
             self._turn_ns = now_ns()
+
+
+def held_bytes(flight: Flight) -> int:
+    """What an ended request keeps in memory until it is read, about: an empty answer keeps its question."""
+    exchange, post = flight.exchange, flight.outgoing.post
+    asked = 0 if post is None else len(post.body)
+    return FLIGHT_BYTES + asked + len(exchange.body) + exchange.piece_ns.itemsize * 2 * len(exchange.piece_ns)

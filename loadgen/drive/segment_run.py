@@ -118,7 +118,10 @@ class SegmentRun:
     async def pass_cap(self) -> int | None:
         """Wait for the safety cap: nanoseconds waited, None if the segment was closed meanwhile, or
         if the run has sent all it may: that ends it. `launch` must follow without another await."""
-        waited_ns = 0 if self._cap is None else await self._unless_closed(self._cap.acquire())
+        waited_ns: int | None = 0
+        if self._cap is not None:
+            self._slack.forget(self)
+            waited_ns = await self._unless_closed(self._cap.acquire())
         if waited_ns is not None and not self._tally.permit():
             self.stop("policy")
             return None
@@ -126,6 +129,7 @@ class SegmentRun:
 
     async def room(self, max_in_flight: int) -> bool:
         """Wait until fewer than `max_in_flight` are in flight; False if the segment was closed first."""
+        self._slack.forget(self)  # nothing can be sent: other work need not wait for it
         while len(self.flights) >= max_in_flight and not self.closed:
             self._ended.clear()
             await self._unless_closed(self._ended.wait())

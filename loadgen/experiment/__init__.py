@@ -15,7 +15,7 @@ from loadgen.experiment.progress import Progress
 from loadgen.experiment.single import RunOptions, RunResult, run_scenario
 from loadgen.experiment.sweep import SweepOptions, SweepResult, SweepWatch, run_sweep
 from loadgen.experiment.sweep_planned import SweepPlanned, planned_sweep
-from loadgen.experiment.sweep_results import is_sweep, save_sweep, sweep_report
+from loadgen.experiment.sweep_results import is_sweep, save_sweep, save_sweep_page, sweep_report
 from loadgen.experiment.watch import Reading, watch
 from loadgen.experiment.watch_metrics import WatchMetrics
 from loadgen.experiment.watch_table import readings_line, readings_table
@@ -59,6 +59,7 @@ __all__ = [
     "save_doctor",
     "save_judged",
     "save_sweep",
+    "save_sweep_page",
     "sweep_report",
     "watch",
     "worker_count",

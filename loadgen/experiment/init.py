@@ -10,7 +10,7 @@ import httpx
 import orjson
 from pydantic import ValidationError
 
-from loadgen.errors import TargetUnusable
+from loadgen.errors import ScenarioError, TargetUnusable
 from loadgen.experiment.preflight import PROBE_TIMEOUT_S, bearer
 from loadgen.redact import Redactor
 from loadgen.scenario import Arm, SecretSource
@@ -69,7 +69,8 @@ class ServerReport:
 
 
 async def describe_server(url: str, file: str, api_key: SecretSource | None = None) -> ServerReport:
-    """Probe `url` as vLLM, else as any OpenAI-compatible server. Raises TargetUnusable, or ScenarioError: no key."""
+    """Probe `url` as vLLM, else as any OpenAI-compatible server. Raises TargetUnusable, or ScenarioError: no key,
+    no URL."""
     url = _base_url(url)
     headers = {} if api_key is None else bearer(api_key)
     redact = Redactor(headers.values())
@@ -93,7 +94,7 @@ def _base_url(url: str) -> str:
         return Arm(url=url).url or url
     except ValidationError as error:
         why = str(error.errors()[0]["msg"]).removeprefix("Value error, ")
-        raise TargetUnusable(f"{Redactor()(url)!r} is not a server's base URL: {why}") from None
+        raise ScenarioError([f"{Redactor()(url)!r} is not a server's base URL: {why}"]) from None
 
 
 def _scenario(url: str, adapter: str, found: Capabilities, file: str, api_key: SecretSource | None) -> str:

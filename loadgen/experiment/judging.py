@@ -122,7 +122,12 @@ def save_json(path: Path, name: str, value: Any) -> None:
 
 def save_report(path: Path, summary: Summary, manifest: Manifest) -> None:
     """report.html of a run directory."""
-    _save(path, "report.html", render_html(summary, manifest).encode())
+    save_page(path, "report.html", render_html(summary, manifest))
+
+
+def save_page(path: Path, name: str, html: str) -> None:
+    """A page into a directory, whole or not at all."""
+    _save(path, name, html.encode())
 
 
 def _save(path: Path, name: str, content: bytes) -> None:

@@ -22,7 +22,7 @@ from loadgen.experiment.single import RunOptions, RunResult, run_scenario
 from loadgen.experiment.sweep_begin import begun, refuse_points, resumed
 from loadgen.experiment.sweep_cost import OVERHEAD_S, SweepCost, cost_of
 from loadgen.experiment.sweep_metrics import SweepMetrics
-from loadgen.experiment.sweep_results import save_sweep, summarise
+from loadgen.experiment.sweep_results import save_sweep, save_sweep_page, summarise
 from loadgen.experiment.sweep_search import next_folder, next_step, outcome_of, searched_arms
 from loadgen.experiment.sweep_state import (
     Attempt,
@@ -95,10 +95,19 @@ async def run_sweep(loaded: LoadedScenario, options: SweepOptions, watch: SweepW
             sweep.close()
         summary = summarise(folder, state)
         save_sweep(folder, summary)
+        _save_page(folder, summary, watch)
     sweep.metrics.told(summary)
     tries = [visit.attempts[-1] for visit in state.visits if visit.attempts]
     unreachable = bool(tries) and all(t.state == "failed" and t.kind == "target" for t in tries)
     return SweepResult(folder, summary, ended, unreachable)
+
+
+def _save_page(folder: Path, summary: SweepSummary, watch: SweepWatch) -> None:
+    """A page that cannot be made must not cost the sweep its summary and its exit code."""
+    try:
+        save_sweep_page(folder, summary)
+    except Exception as error:
+        watch.say(f"sweep.html was not written: {error}")
 
 
 class _Sweep:

@@ -8,13 +8,14 @@ from pydantic import ValidationError
 
 from loadgen.analyze import PointRun, Summary, SweepSummary, analyze_sweep
 from loadgen.errors import StorageError
-from loadgen.experiment.judging import judge_run, save_json
+from loadgen.experiment.judging import judge_run, save_json, save_page
 from loadgen.experiment.sweep_search import max_rates
 from loadgen.experiment.sweep_state import STATE, SweepState, VisitState, read_state
 from loadgen.plan import SweepPlan, SweepPoint
 from loadgen.record import RunData, open_run
+from loadgen.report import render_sweep_html
 
-SUMMARY = "sweep_summary.json"
+SUMMARY, PAGE = "sweep_summary.json", "sweep.html"
 
 
 def is_sweep(folder: Path) -> bool:
@@ -31,11 +32,16 @@ def save_sweep(folder: Path, summary: SweepSummary) -> None:
     save_json(folder, SUMMARY, summary.model_dump(mode="json"))
 
 
+def save_sweep_page(folder: Path, summary: SweepSummary) -> None:
+    """sweep.html. Raises StorageError."""
+    save_page(folder, PAGE, render_sweep_html(summary))
+
+
 def summarise(folder: Path, state: SweepState) -> SweepSummary:
     plan = _plan(state)
     needs_runs = _needs_runs(state)
     made = [_made(folder, visit, visit.number in needs_runs) for visit in state.visits]
-    return analyze_sweep(
+    summary = analyze_sweep(
         plan,
         made,
         sweep_id=state.sweep_id,
@@ -45,6 +51,16 @@ def summarise(folder: Path, state: SweepState) -> SweepSummary:
         max_rate=list(max_rates(state)),
         no_search=_no_search(state),
     )
+    return summary.model_copy(update={"conditions": {**summary.conditions, **_began_with(state)}})
+
+
+def _began_with(state: SweepState) -> dict[str, object]:
+    return {
+        "scenario_path": state.scenario_path,
+        "scenario_sha256": state.scenario_sha256,
+        "overrides": list(state.overrides),
+        "started": state.started,
+    }
 
 
 def _no_search(state: SweepState) -> str:

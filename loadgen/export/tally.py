@@ -155,7 +155,10 @@ class RequestTally:
         if ended.send_lag_s is not None:
             told.lags.setdefault(ended.arm, Counted(how.edges_s)).add(max(ended.send_lag_s, 0.0))
         group = Group(
-            ended.arm, how.tasks.get(ended.task_type, OTHER), how.stages[ended.segment], str(ended.stream).lower()
+            ended.arm,
+            how.tasks.get(ended.task_type, OTHER),
+            how.stages.get(ended.segment, OTHER),
+            str(ended.stream).lower(),
         )
         sums = told.groups.setdefault(group, Sums(how.edges_s, how.token_edges))
         sums.outcomes[ended.outcome] += 1

@@ -139,13 +139,17 @@ class Tracks:
     def increase(self, name: str, start_ns: int, end_ns: int) -> Measured | str:
         """Increase of a counter over [start, end], summed over devices (see `counted`)."""
         every = _of_window(self._series.get(name, {}).values(), start_ns, end_ns)
-        found = [counted(series, start_ns, end_ns) for series in every]
+        fresh = TELEMETRY[name].level == "process"
+        found = [counted(series, start_ns, end_ns, fresh=fresh) for series in every]
         return _sum(found, "counter") if every else self.why_not(name)
 
     def energy(self, start_ns: int, end_ns: int) -> Measured | str:
         """Joules over [start, end]: by the GPUs' own counters; where one does not tell, all of them by their power,
         integrated. Both reasons where neither does."""
-        first = self.increase("energy_joules", start_ns, end_ns)
+        counters = _of_window(self._series.get("energy_joules", {}).values(), start_ns, end_ns)
+        first = _sum([_spent(series, start_ns, end_ns) for series in counters], "counter")
+        if not counters:
+            first = self.why_not("energy_joules")
         if isinstance(first, Measured):
             return first
         powers = _of_window(self._series.get("power_watts", {}).values(), start_ns, end_ns)
@@ -157,17 +161,22 @@ class Tracks:
         return first if first == second else f"{first}; {second}"
 
 
-def counted(series: Series, start_ns: int, end_ns: int) -> Measured | str:
+def counted(series: Series, start_ns: int, end_ns: int, *, fresh: bool = False) -> Measured | str:
     """Increase of one counter. An exporter may show the same value for many samples: only the samples where it changed
     say when it was so, and between them it is taken to have risen evenly. `low` and `high` are the counts at the
-    changes next inside and next outside the window."""
+    changes next inside and next outside the window. `fresh`: read from its origin by each sample, so that a last value
+    that is there twice is a counter that stood still, not one that was not told anew."""
     at, values = series.at_ns, series.values
     kept = np.ones(len(values), dtype=np.bool_)
-    kept[1:-1] = np.diff(values)[:-1] != 0
+    kept[1:] = np.diff(values) != 0
+    kept[-1] |= fresh
+    told_until = at[-1]
     at, values = at[kept], values[kept]
     before, after = np.searchsorted(at, start_ns, side="right") - 1, np.searchsorted(at, end_ns)
-    if before < 0 or after >= len(at):
+    if before < 0 or told_until < end_ns:
         return f"{series.source}: not sampled before and after the window"
+    if after >= len(at):
+        return f"{series.source}: the counter did not change any more after the window: its count there is not known"
     if (np.diff(values[before : after + 1]) < 0).any():
         return f"{series.source}: the counter was reset in the window (driver or server restarted)"
     inner_first, inner_last = np.searchsorted(at, start_ns), np.searchsorted(at, end_ns, side="right") - 1
@@ -175,6 +184,14 @@ def counted(series: Series, start_ns: int, end_ns: int) -> Measured | str:
     begin, end = np.interp((start_ns, end_ns), at, values)
     n = max(int(inner_last - inner_first + 1), 0)
     return Measured(float(end - begin), n, low, float(values[after] - values[before]))
+
+
+def _spent(series: Series, start_ns: int, end_ns: int) -> Measured | str:
+    """What an energy counter told. A GPU that runs draws power: a counter that stands still does not count."""
+    told = counted(series, start_ns, end_ns)
+    if isinstance(told, str) and len(series.values) > 1 and not np.diff(series.values).any():
+        return f"{series.source}: the energy counter did not move"
+    return told
 
 
 def integrated(series: Series, start_ns: int, end_ns: int) -> Measured | str:

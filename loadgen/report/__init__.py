@@ -11,6 +11,7 @@ from loadgen.report.planned import planned_load, render_plan
 from loadgen.report.progress import RunProgress
 from loadgen.report.reproduce import reproduce
 from loadgen.report.sweep import render_sweep_terminal
+from loadgen.report.sweep_html import render_sweep_html
 from loadgen.report.sweep_planned import render_sweep_plan
 from loadgen.report.terminal import render_terminal
 from loadgen.report.verdict_lines import render_verdict
@@ -29,6 +30,7 @@ __all__ = [
     "render_plan",
     "render_runs",
     "render_runs_compared",
+    "render_sweep_html",
     "render_sweep_plan",
     "render_sweep_terminal",
     "render_terminal",

@@ -37,7 +37,7 @@ def _failures(name: str, arm: Arm) -> Iterator[str]:
     kinds = ", ".join(f"{count(n)} {kind}" for kind, n in failed.items())
     yield (
         f"{name}: {count(sum(failed.values()))} of {count(requests.sent)} requests did not succeed ({kinds}); "
-        "latencies are of the others."
+        "an arm's own latencies are of the others."
     )
     for failure in arm.failures:
         status = f" {failure.error_status}" if failure.error_status else ""

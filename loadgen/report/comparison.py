@@ -53,8 +53,10 @@ def _threshold(found: Mapping[str, Any]) -> str:
     interval: Sequence[Any] = found.get("interval") or []
     if len(interval) == 2 and None not in interval:
         shown += f" [{significant(float(interval[0]))}, {significant(float(interval[1]))}]"
-    bound = f", limit {significant(float(limit))}" if isinstance(limit, int | float) else ""
-    return f"{mark}  {found.get('name')}: {shown}{bound}"
+    unit = f" {found['unit']}" if found.get("unit") else ""
+    bound = f", limit {significant(float(limit))}{unit}" if isinstance(limit, int | float) else ""
+    seen = f", n = {found.get('n') or 0:,} {found.get('n_unit') or ''}".rstrip()
+    return f"{mark}  {found.get('name')}: {shown}{bound}{seen}"
 
 
 def _limited(console: Console, lines: Sequence[str], most: int, what: str) -> None:
@@ -93,7 +95,9 @@ def _table(title: str, columns: Sequence[str], left: int) -> Table:
 def _title(rows: Sequence[ComparisonRow]) -> str:
     first = rows[0]
     paired = "paired blocks" if first.paired else "not of one window"
-    return f"Beside {first.baseline} ({first.design}, {paired}; latencies ÷ the baseline's: above 1 = worse)"
+    return (
+        f"Beside {first.baseline} ({first.design}, {paired}; latencies ÷ the baseline's: above 1 = worse, failed = ∞)"
+    )
 
 
 def _cells(row: ComparisonRow) -> list[str]:
@@ -144,7 +148,10 @@ def _marked(ratio: Interval) -> str:
 
 def notes(rows: Sequence[ComparisonRow]) -> list[str]:
     """What the signs of the table mean, where they are used."""
-    found = ["▲ ▼ shown to be above or below 1; = no difference shown; ? too little data for an interval"]
+    found = [
+        "E tokens/step; c step time ÷ baseline's; α accepted ÷ drafted; "
+        "▲ ▼ above or below 1; = neither shown; ? too few data"
+    ]
     if any(r.speedup.kind == "tpot" for r in rows):
         found.append("ᵗ speedup is of time per token: " + next(r.speedup.why for r in rows if r.speedup.kind == "tpot"))
     if any(r.like_for_like is False for r in rows):

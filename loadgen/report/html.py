@@ -1,58 +1,32 @@
-"""A run as one HTML file that opens from disk and asks nothing of any host.
-
-Its script runs only as it was written here: the content security policy names the hash of each script and allows no
-connection. Names of servers and scenarios are text everywhere: escaped in HTML, in the inline data and in figures.
-"""
+"""A run as one HTML file (document.py)."""
 
 from __future__ import annotations
 
-import base64
-import gzip
-import hashlib
-from collections.abc import Mapping
-from dataclasses import asdict
-from functools import cache
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
-import orjson
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
-
 from loadgen.analyze import Absent, Finding, Summary
-from loadgen.errors import StorageError
 from loadgen.record import Manifest
-from loadgen.redact import printable
 from loadgen.report.attention import attention
+from loadgen.report.document import lines, page_of
 from loadgen.report.figures import figures, level, whole
 from loadgen.report.html_tables import agreement, tables, thresholds
-from loadgen.report.page import SPACE, Cell, Figure, Table, behind, bounded
+from loadgen.report.page import bounded
 from loadgen.report.reproduce import reproduce
 
 #: Findings and sentences that are shown; docs/report.md names the limits of figures and tables
 FINDINGS, SENTENCES = 60, 40
-_ESCAPED = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 
 def render_html(summary: Summary, manifest: Manifest) -> str:
     """The whole page. Raises StorageError where plotly's script is not installed."""
-    shown = figures(summary)
-    script, plotly, plotly_hash = _template("report.js"), *_plotly()
-    policy = (
-        f"default-src 'none'; script-src '{_hash(script)}' '{plotly_hash}'; style-src 'unsafe-inline'; "
-        "img-src data: blob:; base-uri 'none'; form-action 'none'"
-    )
     context = {
-        "summary": summary, "manifest": manifest, "policy": policy, "style": Markup(_template("report.css")),
-        "script": Markup(script), "plotly": Markup(plotly), "data": _json([_figure(f) for f in shown]),
-        "figures": [(f, [behind(p) for p in f.panels]) for f in shown], "tables": tables(summary, manifest),
+        "summary": summary, "manifest": manifest, "tables": tables(summary, manifest),
         "absent": _absent(summary), "attention": attention(summary), "agreement": agreement(summary),
         "reproduce": reproduce(manifest),
         "sentences": bounded([f"{level(r)}: {r.sentence}" for r in whole(summary)], SENTENCES, "loads"),
         **_verdict(summary), **_findings(summary),
     }  # fmt: skip
-    return _environment().get_template("report.html").render(context)
+    return page_of("report.html", figures(summary), context)
 
 
 def _verdict(summary: Summary) -> dict[str, Any]:
@@ -64,92 +38,10 @@ def _verdict(summary: Summary) -> dict[str, Any]:
 def _findings(summary: Summary) -> dict[str, Any]:
     found: list[Finding] = [] if isinstance(summary.findings, Absent) else summary.findings
     kept, note = bounded(found, FINDINGS, "findings")
-    return {"findings": [(f, _lines(f.numbers), _lines(f.conditions)) for f in kept], "findings_note": note}
-
-
-def _lines(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
-    """Nested facts one a line, their keys joined by points."""
-    found: list[tuple[str, str]] = []
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            found += _lines(value, f"{prefix}{key}.")
-        elif value is not None:
-            found.append((f"{prefix}{key}", f"{value:.4g}" if isinstance(value, float) else str(value)))
-    return found
+    return {"findings": [(f, lines(f.numbers), lines(f.conditions)) for f in kept], "findings_note": note}
 
 
 def _absent(summary: Summary) -> dict[str, str]:
     """Part to the reason why it is not there."""
     parts = {name: getattr(summary, name) for name in ("verdict", "comparison", "findings")}
     return {name: part.reason for name, part in parts.items() if isinstance(part, Absent)}
-
-
-def _figure(figure: Figure) -> dict[str, Any]:
-    """What the page's script draws: the tables' numbers, with their text for who points at one."""
-    return {"id": figure.id, "panels": [asdict(panel) for panel in figure.panels]}
-
-
-def _json(value: Any) -> Markup:
-    """JSON that may stand inside a script element: nothing in it can end the element or a line."""
-    text = orjson.dumps(_clean(value)).decode()
-    return Markup("".join(_ESCAPED.get(c, c) for c in text))
-
-
-def _clean(value: Any) -> Any:
-    if isinstance(value, str):
-        return _text(value)
-    if isinstance(value, Mapping):
-        return {key: _clean(item) for key, item in value.items()}
-    return [_clean(item) for item in value] if isinstance(value, list | tuple) else value
-
-
-def _text(text: str) -> str:
-    """No control or direction characters; the fixed spaces of our numbers stay."""
-    return SPACE.join(map(printable, text.split(SPACE)))
-
-
-def _final(value: Any) -> Any:
-    return _text(value) if isinstance(value, str) and not isinstance(value, Markup) else value
-
-
-def _notes(table: Table) -> dict[str, int]:
-    """Reasons of a table's cells, each once, numbered as it stands below."""
-    whys = (_cell(cell).why for row in table.rows for cell in row.cells)
-    return {why: i + 1 for i, why in enumerate(dict.fromkeys(filter(None, whys)))}
-
-
-def _cell(value: str | Cell) -> Cell:
-    return Cell(value) if isinstance(value, str) else value
-
-
-@cache
-def _environment() -> Environment:
-    made = Environment(
-        loader=PackageLoader("loadgen", "report/templates"), autoescape=True, finalize=_final,
-        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
-    made.filters |= {"cell": _cell, "notes": _notes}
-    return made
-
-
-@cache
-def _template(name: str) -> str:
-    return (Path(__file__).parent / "templates" / name).read_text(encoding="utf-8")
-
-
-def _hash(script: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-
-
-@cache
-def _plotly() -> tuple[str, str]:
-    """plotly.js of the installed package: gzip in base64, and the hash of its text, by which alone it may run."""
-    spec = find_spec("plotly")
-    places = (spec.submodule_search_locations if spec else None) or ["plotly"]
-    path = Path(places[0]) / "package_data" / "plotly.min.js"
-    try:
-        script = path.read_bytes()
-    except OSError as error:
-        raise StorageError(f"the report's figures need plotly.js: {path}: {error.strerror}") from None
-    packed = base64.b64encode(gzip.compress(script, 6, mtime=0)).decode()
-    return packed, _hash(script.decode())

@@ -10,11 +10,12 @@ from loadgen.analyze import N, Rollback
 from loadgen.report.format import DASH, INFINITE, endless, number, percent, ratio, seconds
 
 Unit = Literal["s", "share", "times", "number"]
-Kind = Literal["points", "bars", "stack"]
+Kind = Literal["points", "lines", "bars", "stack", "heat"]
 _T = TypeVar("_T")
 _SHOWN = {"s": seconds, "share": percent, "times": ratio, "number": number}
 SPACE = "\u00a0"
 WHERE = "all of them stand in summary.json"
+IN_SWEEP = "all of them stand in sweep_summary.json"
 
 
 class Cell(NamedTuple):
@@ -55,17 +56,21 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One point a category, None where there is nothing. `colour`: place in the page's palette."""
+    """One point a category, None where there is nothing. `colour`: place in the page's palette. `dashed`: a model's
+    line, not what was measured."""
 
     name: str
     colour: int
     points: Sequence[Point | None]
+    dashed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """`reference`: a line at this height. `stack` is drawn as shares of each category's sum.
-    `wide`: logarithmic where the values differ much."""
+    """`reference`: a line at this height. `stack` is drawn as shares of each category's sum. `lines` joins neighbouring
+    points. `heat`: a row a series, a field a category, coloured by how far it is from the reference.
+    `wide`: logarithmic where the values differ much. `places`: where the categories stand on the axis, else evenly.
+    """
 
     title: str
     axis: str
@@ -75,6 +80,7 @@ class Panel:
     kind: Kind = "points"
     reference: float | None = None
     wide: bool = False
+    places: Sequence[float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,11 +137,11 @@ def plain(value: float | None, unit: Unit, why: str = "") -> Point:
     return Point(value, None, None, Cell(shown(value, unit), why if value is None else ""))
 
 
-def bounded(items: Sequence[_T], most: int, what: str) -> tuple[Sequence[_T], str | None]:
+def bounded(items: Sequence[_T], most: int, what: str, where: str = WHERE) -> tuple[Sequence[_T], str | None]:
     """The first `most`, and a sentence about the others."""
     if len(items) <= most:
         return items, None
-    return items[:most], f"The first {most} of {len(items)} {what} are shown; {WHERE}."
+    return items[:most], f"The first {most} of {len(items)} {what} are shown; {where}."
 
 
 def joined(sentences: Iterable[str | None]) -> str | None:

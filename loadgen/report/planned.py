@@ -84,19 +84,24 @@ def render_plan(plan: Plan, stages: Sequence[Stage], limits: Limits, console: Co
     design = plan.design
     if design.name is not None:
         console.print(f"design: {design.name}, {' and '.join(design.arms)}, {design.repeats} repeats.", markup=False)
-    guess, exact = estimate(plan), plan.totals.requests
-    requests = count(exact) if exact is not None else f"about {count(guess.requests)}"
-    tokens = plan.totals.output_tokens
+    guess, tokens = estimate(plan), plan.totals.output_tokens
     price = limits.price_per_million_output_tokens
     cost = "not known (no safety.price_per_million_output_tokens)"
     if price is not None:
         cost = f"at most {price * (tokens or guess.output_tokens) / 1e6:,.2f}"
-    console.print(
-        f"In all, warm-up, arms and repeats included: {requests} requests, "
-        f"{'at most' if tokens is not None else 'about'} {count(tokens or guess.output_tokens)} output tokens, "
-        f"about {seconds(guess.seconds)} {guess.assumption}. Cost: {cost}."
-    )
+    console.print(f"In all, warm-up, arms and repeats included: {asked_in_all(plan)}. Cost: {cost}.")
     console.print(Text(f"caps ({limits.environment}): {_caps(limits)}", style="dim"))
+
+
+def asked_in_all(plan: Plan) -> str:
+    """Requests, output tokens and time of the whole plan, in words."""
+    guess, exact, tokens = estimate(plan), plan.totals.requests, plan.totals.output_tokens
+    requests = count(exact) if exact is not None else f"about {count(guess.requests)}"
+    return (
+        f"{requests} requests, "
+        f"{'at most' if tokens is not None else 'about'} {count(tokens or guess.output_tokens)} output tokens, "
+        f"about {seconds(guess.seconds)} {guess.assumption}"
+    )
 
 
 def _level(stage: Stage) -> str:

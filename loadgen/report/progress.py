@@ -18,6 +18,7 @@ from rich.progress import (
 from loadgen.control import Live
 from loadgen.plan import ClosedLoop, Plan, Segment
 from loadgen.redact import printable
+from loadgen.report.planned import asked_in_all
 
 #: Width of a bar's label, so that the bars stand still.
 LABEL = 36
@@ -40,6 +41,7 @@ class RunProgress:
         self._blocks = {i: len(stage.requests) for i, stage in enumerate(plan.design.stages)}
         self._repeats = plan.design.repeats
         self.say(f"recording to {path}")
+        self.say(f"asked in all: {asked_in_all(plan)}")
         for note in notes:
             self.say(f"note: {note}")
         if self.console.is_terminal:
@@ -90,7 +92,7 @@ class RunProgress:
             self._bars.update(self._part, completed=self.ended_here, description=f"{text:<{LABEL}}{failures}")
 
     def say(self, text: str) -> None:
-        self.console.print(printable(text), highlight=False, markup=False)
+        self.console.print(printable(text), highlight=False, markup=False, soft_wrap=True)
 
     def close(self) -> None:
         if self._bars is not None:

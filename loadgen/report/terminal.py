@@ -26,7 +26,10 @@ ATTENTION, REASONS = 4, 3
 _VALIDITY = {
     "valid": ("green", "."),
     "doubtful": ("yellow", ": read its numbers with these reasons in mind."),
-    "invalid": ("bold red", ": its numbers are not the server's. Limits: docs/method.md, «Validity»."),
+    "invalid": (
+        "bold red",
+        ": its numbers are not the server's. Limits: docs/method.md, «Validity»; of this machine: specload doctor.",
+    ),
 }
 
 

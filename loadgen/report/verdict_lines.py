@@ -45,7 +45,7 @@ def _folded(results: Sequence[Result]) -> list[tuple[bool | None, str]]:
         more = f" and {len(alike) - 1} more: inconclusive: {reason}" if len(alike) > 1 else ""
         lines.append((None, f"{alike[0].name}{more}" if more else alike[0].sentence))
     met = sum(result.ok is True for result in results)
-    return [*lines, (True, f"{met} of {len(results)} thresholds are met (all: verdict.json)")] if met else lines
+    return [*lines, (True, f"{met} of {len(results)} thresholds are met (all: --json)")] if met else lines
 
 
 _FROM = {

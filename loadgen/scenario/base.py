@@ -19,9 +19,12 @@ MAX_INT = 10**12
 #: requests of one stage
 MAX_REQUESTS = 10_000_000
 MAX_USERS = 100_000
+#: of one prompt or answer
+MAX_TOKENS = 10_000_000
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 PositiveInt = Annotated[int, Field(ge=1, le=MAX_INT)]
+Tokens = Annotated[int, Field(ge=1, le=MAX_TOKENS)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 NotNegativeInt = Annotated[int, Field(ge=0, le=MAX_INT)]
 #: more than no time

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from loadgen.scenario.base import Loc, Model, NotNegative, Positive, PositiveInt, refuse
+from loadgen.scenario.base import Loc, Model, NotNegative, Positive, Tokens, refuse
 
 #: Lengths outside the bounds are drawn again: below this share inside them, the bounds are a mistake.
 LEAST_MASS = 0.01
@@ -17,15 +17,15 @@ class Fixed(Model):
     """Always the same length."""
 
     kind: Literal["fixed"] = Field(description="always the same length")
-    value: PositiveInt = Field(description="tokens")
+    value: Tokens = Field(description="tokens")
 
 
 class Uniform(Model):
     """Every whole number from `low` to `high` is equally likely."""
 
     kind: Literal["uniform"] = Field(description="every length between two bounds is equally likely")
-    low: PositiveInt = Field(description="smallest length, tokens")
-    high: PositiveInt = Field(description="largest length, tokens, inclusive")
+    low: Tokens = Field(description="smallest length, tokens")
+    high: Tokens = Field(description="largest length, tokens, inclusive")
 
     @model_validator(mode="after")
     def _ordered(self) -> Uniform:
@@ -39,8 +39,8 @@ class Normal(Model):
     kind: Literal["normal"] = Field(description="normal, rounded to whole tokens, within bounds")
     mean: Positive = Field(description="tokens, before the bounds cut")
     stddev: NotNegative = Field(description="tokens, before the bounds cut")
-    low: PositiveInt = Field(1, description="lengths below are drawn again")
-    high: PositiveInt | None = Field(None, description="lengths above are drawn again; default: no bound")
+    low: Tokens = Field(1, description="lengths below are drawn again")
+    high: Tokens | None = Field(None, description="lengths above are drawn again; default: no bound")
 
     @model_validator(mode="after")
     def _bounded(self) -> Normal:
@@ -60,8 +60,8 @@ class LogNormal(Model):
     kind: Literal["lognormal"] = Field(description="log-normal, rounded to whole tokens, within bounds")
     median: Positive = Field(description="tokens, before the bounds cut")
     sigma: Annotated[float, Field(ge=0, le=4)] = Field(description="standard deviation of ln(length)")
-    low: PositiveInt = Field(1, description="lengths below are drawn again")
-    high: PositiveInt | None = Field(None, description="lengths above are drawn again; default: no bound")
+    low: Tokens = Field(1, description="lengths below are drawn again")
+    high: Tokens | None = Field(None, description="lengths above are drawn again; default: no bound")
 
     @model_validator(mode="after")
     def _bounded(self) -> LogNormal:
@@ -80,7 +80,7 @@ class Empirical(Model):
     """Lengths that were observed."""
 
     kind: Literal["empirical"] = Field(description="one of a list of observed lengths")
-    values: list[PositiveInt] = Field(min_length=1, description="lengths, tokens; one is drawn at random")
+    values: list[Tokens] = Field(min_length=1, description="lengths, tokens; one is drawn at random")
 
 
 Length = Annotated[Fixed | Uniform | Normal | LogNormal | Empirical, Field(discriminator="kind")]
@@ -89,7 +89,7 @@ Length = Annotated[Fixed | Uniform | Normal | LogNormal | Empirical, Field(discr
 class PairedLengths(Model):
     """Input and output lengths drawn together, as (input, output) pairs."""
 
-    pairs: list[Annotated[tuple[PositiveInt, PositiveInt], Field(strict=False)]] = Field(
+    pairs: list[Annotated[tuple[Tokens, Tokens], Field(strict=False)]] = Field(
         min_length=1, description="[input, output] in tokens; one pair is drawn at random"
     )
 

@@ -9,6 +9,9 @@ from pydantic import SecretStr
 from loadgen.errors import ScenarioError
 from loadgen.scenario.arms import SecretSource
 
+#: A longer line is no secret: a device, or the wrong file.
+MAX_CHARS = 64 * 1024
+
 
 def read_secret(source: SecretSource, key: str = "api_key") -> SecretStr:
     """The variable's value, or the first line of the file, without spaces around it. `key` is the scenario's.
@@ -32,9 +35,13 @@ def _first_line(source: SecretSource) -> str:
     path = source.file
     assert path is not None
     try:
-        return path.read_text(encoding="utf-8").partition("\n")[0]
+        with path.open(encoding="utf-8", newline="\n") as file:
+            line = file.readline(MAX_CHARS + 1)
     except UnicodeDecodeError:
         raise ScenarioError([f"secret file {path} is not UTF-8 text"]) from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "not a usable path"
         raise ScenarioError([f"secret file {path} cannot be read: {reason}"]) from None
+    if len(line) > MAX_CHARS:
+        raise ScenarioError([f"secret file {path} begins with a line of more than {MAX_CHARS:,} characters: no secret"])
+    return line

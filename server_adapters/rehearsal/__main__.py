@@ -18,7 +18,7 @@ def parser() -> argparse.ArgumentParser:
     """Options of the command; their names are the fields of RehearsalConfig."""
     faults = "\n".join(f"  {name:18} {_fault_help(name)}" for name in KINDS)
     made = argparse.ArgumentParser(
-        prog="rehearsal",
+        prog="specload rehearse",
         description="An OpenAI-compatible server with real speculative sampling and the times of named hardware.",
         epilog=f"faults (each also takes after=SECONDS, for=SECONDS, and share=0..1 where requests are hit):\n{faults}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -65,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         else:
             serve(RehearsalConfig(**{**options, "faults": tuple(options["faults"])}), _say)
     except (ValueError, OSError) as error:
-        print(f"rehearsal: {error}", file=sys.stderr)
+        print(f"specload rehearse: {error}", file=sys.stderr)
         return 2
     return 0
 

@@ -15,7 +15,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from server_adapters.rehearsal.corpus import TASK_TYPES, Document, documents
+from server_adapters.rehearsal.corpus import TASK_TYPES, documents
 from server_adapters.rehearsal.gate import Gate
 from server_adapters.rehearsal.ngram import BreakSymbols, Floats, NGramModel, Node, TrainingText
 from server_adapters.rehearsal.rows import RowViews
@@ -34,6 +34,10 @@ _TOPIC_MIN, _TOPIC_MAX = 5, 0.6  # a topic word is in at least 5 prompts and in 
 _ROW_LIMIT = 8000
 _SEPARATOR = "\n\n"
 
+Ids = Sequence[int]
+#: Token ids of a prompt and of its answer.
+_Encoded = tuple[Ids, Ids]
+
 
 class Models:
     """Everything learnt. Immutable but for its caches; share one instance between engines of one thread."""
@@ -44,12 +48,15 @@ class Models:
         self.tokenizer = Tokenizer([_SEPARATOR, *(answer for _, answer in pairs)], [prompt for prompt, _ in pairs])
         self.separator_ids = tuple(self.tokenizer.encode(_SEPARATOR))
         breaks = self._break_ids()
-        self._topics = {task: self._learn_topics(docs) for task, docs in texts.items()}
-        trained = {task: self._training_text(docs, breaks, self._topics[task]) for task, docs in texts.items()}
+        encode = self.tokenizer.encode
+        encoded = {task: [(encode(p), encode(a)) for p, a in docs] for task, docs in texts.items()}
+        self._words = [self.tokenizer.token_text(i).strip().lower() for i in range(self.tokenizer.vocab_size)]
+        self._topics = {task: self._learn_topics(docs) for task, docs in encoded.items()}
+        trained = {task: self._training_text(docs, breaks, self._topics[task]) for task, docs in encoded.items()}
         base = _base(list(trained.values()), self.tokenizer.output_size)
         self.target: dict[TaskType, NGramModel] = {}
         self.draft: dict[TaskType, NGramModel] = {}
-        for task, docs in texts.items():
+        for task, docs in encoded.items():
             symbols = BreakSymbols.for_tokens(breaks, trained[task], self.tokenizer.vocab_size)
             self.target[task] = NGramModel(
                 trained[task],
@@ -99,18 +106,16 @@ class Models:
                 return node
         return model.begin(topic)
 
-    def _word(self, token: int) -> str:
-        return self.tokenizer.token_text(token).strip().lower()
-
     def _topic(self, prompt_token_ids: Sequence[int], topics: Mapping[str, int]) -> int:
         """The rarest topic word of a prompt (the highest number), 0 where there is none."""
-        return max((topics.get(self._word(t), 0) for t in prompt_token_ids), default=0)
+        words = self._words
+        return max((topics.get(words[t], 0) for t in prompt_token_ids), default=0)
 
-    def _learn_topics(self, docs: Sequence[Document]) -> dict[str, int]:
+    def _learn_topics(self, docs: Sequence[_Encoded]) -> dict[str, int]:
         """Words of prompts that answers take up, except the common ones, numbered from the most frequent."""
-        tok = self.tokenizer
-        said = {self._word(t) for _, answer in docs for t in set(tok.encode(answer))}
-        seen = Counter(word for prompt, _ in docs for word in {self._word(t) for t in tok.encode(prompt)})
+        words = self._words
+        said = {words[t] for t in {token for _, answer in docs for token in answer}}
+        seen = Counter(word for prompt, _ in docs for word in {words[t] for t in prompt})
         rare = [
             (n, w) for w, n in seen.items() if w.isalnum() and w in said and _TOPIC_MIN <= n < len(docs) * _TOPIC_MAX
         ]
@@ -120,36 +125,29 @@ class Models:
         texts = [self.tokenizer.token_text(i) for i in range(self.tokenizer.vocab_size)]
         return [i for i, text in enumerate(texts) if text == "." or (text[:1] == "\n" and text != _SEPARATOR)]
 
-    def _training_text(
-        self, docs: Sequence[Document], break_ids: Sequence[int], topic_words: Mapping[str, int]
-    ) -> TrainingText:
+    def _training_text(self, docs: Sequence[_Encoded], breaks: Ids, topic_words: Mapping[str, int]) -> TrainingText:
         """Every document twice, after a chat prompt and after a bare one; EOS predicts the next answer's
         begin."""
         tok = self.tokenizer
-        is_break = set(break_ids)
-        tokens: list[int] = []
-        counted: list[bool] = []
-        depth: list[int] = []
-        breaks: list[int] = []
+        ids: list[int] = []
+        lengths: list[int] = []  # of documents, and of what stands before their answers
+        before: list[int] = []
         topics: list[int] = []
         for prompt, answer in docs:
-            answer_ids = tok.encode(answer)
-            topic = self._topic(tok.encode(prompt), topic_words)
-            chat, bare = tok.render_chat([("user", prompt)]), tok.encode(prompt)
-            for before, after in ((chat, answer_ids), (bare, [*self.separator_ids, *answer_ids])):
-                document = [*before, *after, tok.eos_id, answer_ids[0]]
-                number = 0
-                for at, token in enumerate(document):
-                    inside = at >= len(before)
-                    number += inside and token in is_break
-                    breaks.append(number if token in is_break else 0)
-                    counted.append(inside)
-                tokens.extend(document)
-                depth.extend(range(len(document)))
-                topics.extend([topic] * len(document))
-        return TrainingText(
-            np.array(tokens), np.array(counted, dtype=np.bool_), np.array(depth), np.array(breaks), np.array(topics)
-        )
+            topics += [self._topic(prompt, topic_words)] * 2
+            chat = (tok.user_id, *prompt, tok.assistant_id)
+            for read, said in ((chat, answer), (prompt, (*self.separator_ids, *answer))):
+                document = (*read, *said, tok.eos_id, answer[0])
+                ids += document
+                lengths.append(len(document))
+                before.append(len(read))
+        tokens, begins = np.array(ids), np.cumsum(lengths) - lengths
+        depth = np.arange(len(tokens)) - np.repeat(begins, lengths)
+        counted = depth >= np.repeat(before, lengths)
+        is_break = np.isin(tokens, breaks)
+        so_far = np.concatenate([[0], np.cumsum(is_break & counted)])
+        number = so_far[1:] - np.repeat(so_far[begins], lengths)
+        return TrainingText(tokens, counted, depth, np.where(is_break, number, 0), np.repeat(topics, lengths))
 
 
 def _base(texts: list[TrainingText], vocab_size: int) -> Floats:

@@ -91,6 +91,15 @@ class BreakSymbols:
         table = self.tables[token]
         return token if table is None else table[min(number, len(table) - 1)]
 
+    def symbols(self, text: TrainingText) -> npt.NDArray[np.int64]:
+        """`symbol` of every token of a text."""
+        found = text.tokens.copy()
+        for token, table in enumerate(self.tables):
+            if table is not None:
+                at = text.tokens == token
+                found[at] = np.array(table)[np.minimum(text.breaks[at], len(table) - 1)]
+        return found
+
 
 class NGramModel:
     """A model of one task. `order` n looks back n - 1 symbols; contexts seen fewer than `min_count` times
@@ -116,8 +125,7 @@ class NGramModel:
             raise ValueError(f"order must be within 2 and {MAX_ORDER}")
         self.order = order
         self.symbols = symbols
-        pairs = zip(text.tokens.tolist(), text.breaks.tolist(), strict=True)
-        packed = np.array([symbols.symbol(token, number) for token, number in pairs])
+        packed = symbols.symbols(text)
         self._levels = []
         for length in range(order):
             at = np.flatnonzero(text.counted & (text.depth >= length))

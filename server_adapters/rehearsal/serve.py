@@ -149,9 +149,9 @@ def listen(host: str, port: int) -> socket.socket:
         listener.bind((host, port))
         listener.listen(_BACKLOG)
         listener.setblocking(False)
-    except OSError:
+    except OSError as error:
         listener.close()
-        raise
+        raise OSError(error.errno, f"{host}:{port}: {error.strerror}") from None
     return listener
 
 

@@ -331,6 +331,21 @@ def test_a_ratio_needs_intervals_of_both_arms_and_a_baseline_above_0(two) -> Non
     assert "the baseline's interval reaches 0, so the ratio has no upper bound" in found.reason
 
 
+def test_there_is_no_multiple_of_what_failed(two) -> None:
+    """The largest of all sent requests is +∞ where one failed: ∞ ÷ ∞ is not a number, and a finite one is not 0 × ∞."""
+    run = two(blocks=4, cases=8)
+    fail(run, "baseline", 4)
+    for both in (False, True):
+        if both:
+            fail(run, "candidate", 4)
+        found = ask(run, "ttft_s", "max", relative="ratio")
+        assert (found.value, found.low, found.high) == (None, None, None)
+        assert "the baseline's is among failed requests" in found.reason
+    open_end = Estimate(2.0, 1.0, math.inf, 20, "blocks", "by hand", "test")
+    found = ratio_of_intervals(replace(open_end, low=math.inf, value=math.inf), open_end, 0.95)
+    assert (found.value, found.low, found.high) == (math.inf, 0.0, math.inf), "beyond ∞ ÷ ∞ nothing is known"
+
+
 def rate_in_blocks(two, blocks=20, slo=5.0, spare_s=60.0, **more):
     """One request and `spare_s` of nothing in each block: less than one a second."""
     run = two(blocks=blocks, **more)

@@ -193,6 +193,7 @@ def test_more_failures(two) -> None:
             row["outcome"] = "stream_error"
     (found,) = by_id(run.summary())["errors_up"]
     assert (found.numbers["candidate"], found.numbers["baseline"]) == (approx(1 / 3), 0.0)
+    assert "percentiles of requests beside the baseline count failures as +∞" in found.text
 
 
 def test_longer_answers(run, filled) -> None:

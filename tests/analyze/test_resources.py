@@ -145,7 +145,8 @@ def test_a_window_without_samples_is_left_out_and_counted(one_arm: Any) -> None:
     samples = [sample(t, "candidate", energy_joules=600.0 * t) for t in range(7)]
     use = analyzed(one_arm, samples).resources.arms["candidate"].overall
     assert (use.joules_per_output_token.value, use.output_tokens.value) == (60.0, 40.0)
-    assert "1 of 2 windows left out" in (use.energy_joules.reason or "")
+    for number in (use.energy_joules, use.output_tokens, use.joules_per_output_token):
+        assert "1 of 2 windows left out: nvml: not sampled" in (number.reason or "")
 
 
 def compared(run: Any, filled: Callable[..., None], watts: tuple[float, float], gpus: tuple[float, float],
@@ -256,3 +257,31 @@ def test_a_kv_capacity_that_changed_has_both_ends(one_arm: Any) -> None:
     kv = analyzed(one_arm, []).resources.arms["candidate"].kv_capacity_tokens
     assert (kv.low, kv.high) == (900.0, 1000.0)
     assert "differed" in (kv.reason or "")
+
+
+def test_a_difference_and_a_ratio_keep_the_bounds_and_notes_of_both(run: Any, filled: Callable[..., None]) -> None:
+    """The baseline's servers were started again with 1000 tokens less (39,000 in the mean of a window)."""
+    for i in range(60, 122):
+        run.scrape(float(i) + 0.25, arm="baseline", kv_capacity_tokens=38_000.0, running=1.0)
+    (row,) = compared(run, filled, (300.0, 300.0), (1.0, 1.0)).comparison
+    ratio, difference = row.kv_capacity_ratio, row.kv_capacity_difference_tokens
+    assert ratio.value is not None
+    assert 0.75 < ratio.value < 0.77
+    assert (ratio.low, ratio.high) == (0.75, pytest.approx(30 / 39, rel=0.01))
+    assert (difference.low, difference.high) == (-10_000.0, pytest.approx(-9_000.0, rel=0.01))
+    assert "started again" in (ratio.reason or "")
+    assert "started again" in (difference.reason or "")
+
+
+def test_a_price_of_nothing_is_no_price(one_arm: Any) -> None:
+    """A user's own fact is free text: 0 would make everything free, and a ratio of nothing by nothing."""
+    one_arm.arms["candidate"].facts.update(gpus=4, price_per_gpu_hour=0)
+    found = analyzed(one_arm, []).resources.arms["candidate"]
+    assert found.price_per_gpu_hour.value is None
+    assert found.overall.cost_per_request.value is None
+
+
+def test_a_capacity_that_no_look_fell_on_is_not_called_untold(one_arm: Any) -> None:
+    one_arm.scrape(20.0, kv_capacity_tokens=1000.0)
+    kv = analyzed(one_arm, []).resources.arms["candidate"].kv_capacity_tokens
+    assert kv.reason == "no look at every metrics page of the arm fell into a measured window"

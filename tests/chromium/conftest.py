@@ -1,7 +1,9 @@
 """Debian's Chromium for pages that must work in a real browser."""
 
+import importlib.util
 import os
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -17,3 +19,14 @@ def chromium() -> Path:
     if os.environ.get("SPECLOAD_NO_SKIP") == "1":
         pytest.fail(reason, pytrace=False)
     pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def by_hand() -> ModuleType:
+    """tests/sweep_by_hand.py."""
+    spec = importlib.util.spec_from_file_location("sweep_by_hand", Path(__file__).parents[1] / "sweep_by_hand.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

@@ -14,7 +14,7 @@ from playwright.sync_api import Page, sync_playwright
 from loadgen.analyze import Summary
 from loadgen.experiment import judge_run
 from loadgen.record import Manifest, open_run
-from loadgen.report import render_html
+from loadgen.report import render_html, render_sweep_html
 
 RUN = Path(__file__).resolve().parents[1] / "data" / "runs" / "small"
 ARGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
@@ -187,3 +187,32 @@ def test_the_policy_stops_what_is_not_ours(chromium, tmp_path, run, saved) -> No
         reached = page.evaluate("() => fetch('http://127.0.0.1:9/').then(() => true, () => false)")
         assert reached is False
         assert len([text for text in opened.said if "Content Security Policy" in text]) >= 3
+
+
+def test_the_page_of_a_sweep_draws_in_both_themes_and_is_quiet(chromium, tmp_path, by_hand) -> None:
+    """F13. Lines have as many points as the summary, intervals are bars, a field of the map is coloured."""
+    file = tmp_path / "sweep.html"
+    file.write_text(render_sweep_html(by_hand.summary()), encoding="utf-8")
+    assert file.stat().st_size < 5_000_000
+    with browsing(chromium, tmp_path / "profile", file, "light") as opened:
+        opened.drawn("light")
+        page = opened.page
+        assert len(page.locator(".plot").all()) > 20
+        assert page.locator(".plot:not(:has(svg.main-svg))").count() == 0
+        net = page.locator('.plot[data-figure="along-concurrency"][data-panel="0"]')
+        assert net.locator(".scatterlayer path.js-line").count() == 3
+        assert net.locator(".scatterlayer path.point").count() == 9
+        assert net.locator(".scatterlayer path.yerror").count() == 9
+        total = page.locator('.plot[data-figure="along-concurrency"][data-panel="4"]')
+        assert total.locator(".scatterlayer path.point").count() == 6, "a level without a number has no mark"
+        heat = page.locator('.plot[data-figure="map"]')
+        assert heat.locator(".heatmaplayer image").count() == 1
+        assert heat.locator(".heatmap-label").count() == 6
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert luminance(page) > 0.5
+        page.locator("#theme").click()
+        opened.drawn("dark")
+        assert luminance(page) < 0.5
+        assert net.locator(".scatterlayer path.point").count() == 9
+        assert opened.said == []
+        assert [url for url in opened.asked if not url.startswith("data:")] == [file.as_uri()]

@@ -11,7 +11,7 @@ import pytest
 import typer
 import yaml
 
-from loadgen import cli
+from loadgen.cli.entry import app
 from server_adapters.rehearsal.__main__ import parser
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -117,7 +117,7 @@ def test_the_command_line_takes_our_commands(name: str, services: Services) -> N
         options = vars(parser().parse_args(arguments))
         assert (options["host"], options["port"]) == ("0.0.0.0", port)
         return
-    group = typer.main.get_command(cli.app)
+    group = typer.main.get_command(app)
     assert hasattr(group, "commands")
     found = group.commands[command].make_context(command, list(arguments)).params
     assert (found["metrics_host"], found["metrics_port"]) == ("0.0.0.0", port)

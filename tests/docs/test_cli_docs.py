@@ -6,19 +6,19 @@ from pathlib import Path
 import click
 import typer
 
-from loadgen import cli
+from loadgen.cli.entry import Exit, app
 
 TEXT = (Path(__file__).resolve().parents[2] / "docs" / "cli.md").read_text()
 
 
 def commands() -> dict[str, click.Command]:
-    group = typer.main.get_command(cli.app)
+    group = typer.main.get_command(app)
     assert hasattr(group, "commands")
     return dict(group.commands)
 
 
 def options() -> set[str]:
-    group = typer.main.get_command(cli.app)
+    group = typer.main.get_command(app)
     found = {o for c in [*commands().values(), group] for p in c.params for o in p.opts if o.startswith("--")}
     return found - {"--help"}
 
@@ -37,4 +37,4 @@ def test_every_option_is_documented_and_exists() -> None:
 def test_every_exit_code_is_documented_and_exists() -> None:
     table = TEXT.split("## Exit codes")[1]
     documented = {int(c) for c in re.findall(r"^\| (\d+) \|", table, re.MULTILINE)}
-    assert documented == {int(c) for c in cli.Exit}
+    assert documented == {int(c) for c in Exit}

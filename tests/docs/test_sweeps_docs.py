@@ -5,6 +5,7 @@ from pathlib import Path
 
 from loadgen.analyze.sweep import drifting, findings
 from loadgen.experiment import sweep_results, sweep_state
+from loadgen.report.sweep_panels import CATEGORIES, PANELS, SERIES
 from loadgen.scenario import SweepAxes
 
 TEXT = (Path(__file__).resolve().parents[2] / "docs" / "sweeps.md").read_text(encoding="utf-8")
@@ -26,7 +27,13 @@ def test_every_finding_is_documented_and_exists() -> None:
 
 
 def test_every_file_of_the_directory_is_documented() -> None:
-    assert {sweep_state.STATE, sweep_results.SUMMARY} <= names("The directory")
+    assert {sweep_state.STATE, sweep_results.SUMMARY, sweep_results.PAGE} <= names("The directory")
+
+
+def test_limits_of_the_page_are_those_of_the_code() -> None:
+    flat = " ".join(TEXT.split())
+    limits = f"at most {SERIES}, a figure at most {PANELS} panels, an axis at most {CATEGORIES} places"
+    assert limits in flat
 
 
 def test_limits_are_those_of_the_code() -> None:

@@ -8,8 +8,9 @@ from typing import Any
 
 from loadgen.drive import Exchange, Outcome, Sent, Tally
 from loadgen.drive.flight import Flight
-from loadgen.drive.recorder import Recorder
+from loadgen.drive.recorder import LONG_QUEUE, Recorder, held_bytes
 from loadgen.drive.request import Outgoing
+from loadgen.drive.slack import Slack
 from loadgen.plan import Case
 from loadgen.redact import Redactor
 from server_adapters.base import Sampling
@@ -31,7 +32,7 @@ async def test_what_waits_to_be_read_is_bounded(
         exchange([(30, wire.delta(t, usage=1)), (40, wire.delta(finish="stop") + wire.usage(1) + wire.done)])
         for t in "abcd"
     ]
-    monkeypatch.setattr("loadgen.drive.recorder.UNREAD_BYTES", 2 * len(ended[0].body))
+    monkeypatch.setattr("loadgen.drive.recorder.UNREAD_BYTES", 2 * held_bytes(flight_of(ended[0])))
     recorder = Recorder(adapter, Redactor(), False, sink, Tally(), faults.append)
     for one in ended:
         recorder.add(flight_of(one))
@@ -42,6 +43,39 @@ async def test_what_waits_to_be_read_is_bounded(
     work.cancel()
     assert not faults
     assert [a.outcome for a in sink.attempts] == [Outcome.OK] * 4
+
+
+async def test_empty_answers_count_for_what_they_hold(
+    exchange: Callable[..., Exchange], adapter: Any, sink: Any
+) -> None:
+    """E31, J2: a server that fails at once, faster than failures are read: an hour of that must not fill the memory."""
+    faults: list[Exception] = []
+    recorder = Recorder(adapter, Redactor(), False, sink, Tally(), faults.append)
+    headers = {"content-length": "0"}
+    for _ in range(15_000):
+        recorder.add(flight_of(exchange([], status=500, headers=headers)))
+    assert 15_000 - len(sink.attempts) < 12_000
+    assert not faults
+
+
+async def test_control_hears_of_failures_under_a_load_that_is_always_late(
+    exchange: Callable[..., Exchange], adapter: Any, sink: Any
+) -> None:
+    """J2, E31: a request is always due; reading a long queue takes whole turns, not one request each 5 ms."""
+    slack, faults, tally = Slack(), list[Exception](), Tally()
+    slack.expect(slack, 0)
+    recorder = Recorder(adapter, Redactor(), False, sink, tally, faults.append, slack)
+    for _ in range(LONG_QUEUE + 200):
+        recorder.add(flight_of(exchange([], status=500)))
+    work = asyncio.create_task(recorder.work())
+    read: list[int] = []
+    while len(sink.attempts) < 200:
+        before = len(sink.attempts)
+        await asyncio.sleep(0)
+        read += [len(sink.attempts) - before] if len(sink.attempts) > before else []
+    work.cancel()
+    assert max(read) > 1
+    assert not faults
 
 
 async def test_bytes_are_freed_when_they_have_been_read(

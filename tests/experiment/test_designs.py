@@ -26,7 +26,6 @@ from loadgen.plan import Plan, Segment
 from loadgen.record import RunData, list_runs, open_run
 from loadgen.scenario import load_scenario
 from server_adapters.rehearsal.config import RehearsalConfig
-from server_adapters.rehearsal.serve import rehearsal_server_sync
 
 ROOT = Path(__file__).resolve().parents[2]
 SPEED = 20.0
@@ -75,11 +74,11 @@ def write(folder: Path, arms: dict[str, Any], **keys: Any) -> Path:
 
 
 @pytest.fixture(scope="module")
-def urls() -> Iterator[dict[str, str]]:
+def urls(rehearsal: Callable[[RehearsalConfig], Any]) -> Iterator[dict[str, str]]:
     """Two engines, speculation off and on, twenty times as fast as the hardware they rehearse."""
     with ExitStack() as servers:
         yield {
-            arm: servers.enter_context(rehearsal_server_sync(RehearsalConfig(spec=spec, speed=SPEED)))
+            arm: servers.enter_context(rehearsal(RehearsalConfig(spec=spec, speed=SPEED)))
             for arm, spec in SPECS.items()
         }
 
@@ -328,13 +327,13 @@ async def test_an_aa_run_must_be_one(tmp_path: Path, urls: dict[str, str]) -> No
         await check(load_scenario(file), targets=False)
 
 
-async def test_check_starts_nothing(tmp_path: Path, cli: Callable[..., Awaitable[Any]]) -> None:
+def test_check_starts_nothing(tmp_path: Path, specload: Callable[..., Any]) -> None:
     (port,) = free_ports(1)
     touched = tmp_path / "touched"
     arms = {"baseline": {"url": f"http://127.0.0.1:{port}", "start": f"touch {touched}"}}
-    done = await cli("check", write(tmp_path, arms), "--json")
-    assert done.code == 0
-    assert json.loads(done.out)["notes"] == ["baseline: started by the run itself, so no target was looked at"]
+    done = specload("check", write(tmp_path, arms), "--json")
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["notes"] == ["baseline: started by the run itself, so no target was looked at"]
     assert not touched.exists()
 
 

@@ -20,7 +20,6 @@ from loadgen.scenario import LoadedScenario, Scenario
 from server_adapters import adapter_named
 from server_adapters.base import Capabilities, Sampling, Target
 from server_adapters.rehearsal.config import RehearsalConfig
-from server_adapters.rehearsal.serve import rehearsal_server_sync
 
 FOREVER_NS = 2**63 - 1
 MODEL = "rehearsal-8b"
@@ -86,8 +85,8 @@ PLAN = plan()
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    with rehearsal_server_sync(RehearsalConfig(spec="draft:k=4", model="8b", speed=4.0)) as url:
+def server(rehearsal: Callable[[RehearsalConfig], Any]) -> Iterator[str]:
+    with rehearsal(RehearsalConfig(spec="draft:k=4", model="8b", speed=4.0)) as url:
         yield url
 
 

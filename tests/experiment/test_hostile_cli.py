@@ -20,6 +20,7 @@ QUERY = "planted-query-31d0"
 
 Hostile = Callable[..., Awaitable[Any]]
 Cli = Callable[..., Awaitable[Any]]
+Specload = Callable[..., Any]
 TheRun = Callable[[], tuple[Path, dict[str, Any]]]
 
 
@@ -170,7 +171,7 @@ async def test_production_is_left_alone_when_it_fails(
 
 
 async def test_a_full_disk_keeps_what_was_written_and_leaves_no_halves(
-    hostile: Hostile, cli: Cli, scenario: Callable[..., Path], the_run: TheRun
+    hostile: Hostile, cli: Cli, scenario: Callable[..., Path], the_run: TheRun, specload: Specload
 ) -> None:
     """The records do not fit: exit code 1, no half-written file in the way, the report still works. A batch has at most
     128 requests, here of less than 200 kB: the first one fits however late it is written, and all of them do not."""
@@ -184,9 +185,9 @@ async def test_a_full_disk_keeps_what_was_written_and_leaves_no_halves(
     path, manifest = the_run()
     assert manifest["state"] == "failed"
     assert not list(path.glob("*.part"))
-    again = await cli("report", path, "--json")
-    assert again.code == 0
-    kept = json.loads(again.out)["arms"]["base"]["overall"]["requests"]["sent"]
+    again = specload("report", path, "--json")
+    assert again.returncode == 0
+    kept = json.loads(again.stdout)["arms"]["base"]["overall"]["requests"]["sent"]
     assert 0 < kept < 2000
 
 
@@ -208,6 +209,17 @@ async def test_two_runs_at_once_in_one_folder(
     both = await asyncio.gather(*(cli("run", file, "--out", "runs") for _ in range(2)))
     assert {one.code for one in both} <= {0, 98}, both[0].said  # 98: this machine was too busy to measure
     assert len(list((tmp_path / "runs").iterdir())) == 2
+
+
+async def test_init_to_stdout(hostile: Hostile, cli: Cli, tmp_path: Path) -> None:
+    """`-` is stdout, with nothing but the scenario on it, also where a file of that name would be in the way."""
+    server = await hostile()
+    done = await cli("init", server.url, "--file", "-")
+    assert done.code == 0, done.said
+    assert [arm["url"] for arm in yaml.safe_load(done.out)["arms"].values()] == [server.url]
+    assert "speculation" in done.err
+    assert not (tmp_path / "-").exists()
+    assert (await cli("init", server.url, "--file", "-", "--json")).code == 2
 
 
 async def test_init_names_the_key_and_quotes_what_the_server_says(hostile: Hostile, cli: Cli, tmp_path: Path) -> None:
@@ -236,13 +248,13 @@ async def test_init_names_the_key_and_quotes_what_the_server_says(hostile: Hosti
         "x",
     ],
 )
-async def test_init_refuses_what_is_no_base_url(cli: Cli, url: str) -> None:
+def test_init_refuses_what_is_no_base_url(specload: Specload, tmp_path: Path, url: str) -> None:
     """I4: neither asked nor repeated."""
-    done = await cli("init", url)
-    assert done.code == 3
-    assert "is not a server's base URL" in done.err
-    assert KEY not in done.said
-    assert "Traceback" not in done.said
+    done = specload("init", url, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "is not a server's base URL" in done.stderr
+    assert KEY not in done.stdout + done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
 
 
 async def test_check_asks_the_endpoint_that_the_run_will_ask(

@@ -19,7 +19,6 @@ from loadgen.record import open_run
 from loadgen.scenario import load_scenario
 from loadgen.verdict import Verdict
 from server_adapters.rehearsal.config import RehearsalConfig
-from server_adapters.rehearsal.serve import rehearsal_server_sync
 
 #: How much faster than the hardware they rehearse.
 NODES = {"fast": ("off", 40.0), "slow": ("off", 4.0), "drafting": ("draft:k=4", 4.0)}
@@ -39,10 +38,10 @@ class Quiet:
 
 
 @pytest.fixture(scope="module")
-def nodes() -> Iterator[dict[str, str]]:
+def nodes(rehearsal: Callable[[RehearsalConfig], Any]) -> Iterator[dict[str, str]]:
     with ExitStack() as servers:
         yield {
-            name: servers.enter_context(rehearsal_server_sync(RehearsalConfig(spec=spec, speed=speed)))
+            name: servers.enter_context(rehearsal(RehearsalConfig(spec=spec, speed=speed)))
             for name, (spec, speed) in NODES.items()
         }
 

@@ -106,14 +106,15 @@ async def test_through_a_proxy_the_plain_transport_reads_and_says_so(
 
 
 @pytest.mark.parametrize("wrong", ["none.pem", "text.pem"])
-async def test_a_certificate_that_cannot_be_used_sends_nothing(
-    hostile: Hostile, cli: Cli, scenario: MakeScenario, tmp_path: Path, wrong: str
+def test_a_certificate_that_cannot_be_used_sends_nothing(
+    specload: Callable[..., Any], scenario: MakeScenario, tmp_path: Path, wrong: str
 ) -> None:
     (tmp_path / "text.pem").write_text("no certificate")
-    done = await cli("run", scenario({"url": "https://127.0.0.1:1", "tls": {"ca": wrong}}, load=CASES))
-    assert done.code == 2, done.said
-    assert "arms.base.tls.ca: " in done.err
-    assert "Traceback" not in done.err
+    file = scenario({"url": "https://127.0.0.1:1", "tls": {"ca": wrong}}, load=CASES)
+    done = specload("run", file, cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert "arms.base.tls.ca: " in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 async def test_a_server_without_http2_fails_the_preflight(hostile: Hostile, cli: Cli, scenario: MakeScenario) -> None:

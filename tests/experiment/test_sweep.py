@@ -161,6 +161,7 @@ def _reported(folder: Path, ended: Session, textfile: Path) -> None:
     assert again.totals["failed"] >= 1
     assert "k 17" in ended.out
     assert any(f.id == "sweep_points_failed" for f in again.findings)
+    assert "visits failed" in (folder / "sweep.html").read_text(encoding="utf-8")
     done = [p for p in again.points if p.state == "done"]
     assert all(p.numbers["net_tokens_per_s"]["base"].value for p in done)
     assert again.finished

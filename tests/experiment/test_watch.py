@@ -219,7 +219,7 @@ def test_the_table_has_a_dash_and_the_reason_for_what_is_not_known() -> None:
 
 
 async def test_command_line(server: Counting, cli: Callable[..., Any]) -> None:
-    """Ctrl-C ends it with 130, a server that is not there with 3, a wrong word with 2."""
+    """Ctrl-C ends it with 130, a server that is not there with 3."""
     ended = await cli("watch", server.url, "--interval", "0.2", "--json", "--metrics-port", "0",
                       when="metrics: http://127.0.0.1:", signals=(signal.SIGINT,))  # fmt: skip
     assert ended.code == 130, ended.said
@@ -227,5 +227,8 @@ async def test_command_line(server: Counting, cli: Callable[..., Any]) -> None:
     gone = await cli("watch", "a=http://127.0.0.1:9", f"b={server.url}")
     assert gone.code == 3
     assert "a: http://127.0.0.1:9/metrics" in gone.err
-    assert (await cli("watch", "127.0.0.1:8000")).code == 2
-    assert (await cli("watch", server.url, "--adapter", "none")).code == 2
+
+
+@pytest.mark.parametrize("arguments", [("127.0.0.1:8000",), ("http://127.0.0.1:9", "--adapter", "none")])
+def test_a_wrong_word_on_the_command_line(specload: Callable[..., Any], arguments: tuple[str, ...]) -> None:
+    assert specload("watch", *arguments).returncode == 2

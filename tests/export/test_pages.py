@@ -1,6 +1,7 @@
 """The page itself: over HTTP, as a file, as backfill; read by promtool."""
 
 import re
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -124,6 +125,22 @@ def test_backfilled_numbers_are_those_of_the_records(recorded: Path) -> None:
         overall = judged.summary.arms[arm].overall
         e = f'specload_run_tokens_per_step{{run_id="{run.manifest.run_id}",arm="{arm}",stage="all"}}'
         assert values.get(e) == overall.speculation.e_decode.value
+
+
+def test_requests_of_a_segment_whose_record_was_lost_are_still_told(recorded: Path, tmp_path: Path) -> None:
+    """G18: the power went before the last segments were written down: their requests count, under stage "other"."""
+    cut = tmp_path / "cut"
+    shutil.copytree(recorded, cut)
+    lines = (cut / "phases.jsonl").read_text().splitlines(keepends=True)
+    kept = [line for line in lines if '"phase":"warmup"' in line] or lines[:1]
+    (cut / "phases.jsonl").write_text("".join(kept))
+    whole, rest = open_run(recorded), open_run(cut)
+    judged = judge_run(rest)
+    values = last_values(list(openmetrics_lines(rest, judged.summary, judged.verdict)))
+    told = {k: v for k, v in values.items() if k.startswith("specload_requests_total")}
+    measured = [row for row in whole.requests.to_pylist() if row["phase"] == "measure"]
+    assert sum(told.values()) == len(measured) > 0
+    assert sum(v for k, v in told.items() if 'stage="other"' in k) == len(measured)
 
 
 def test_times_are_whole_seconds_in_order_and_counters_never_go_back(recorded: Path) -> None:

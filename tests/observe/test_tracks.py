@@ -73,6 +73,22 @@ def test_an_exporter_that_repeats_old_values_has_wide_bounds() -> None:
     assert (energy.value, energy.low, energy.high, energy.n) == (400.0, 0.0, 800.0, 1)
 
 
+def test_what_an_exporter_has_not_told_yet_is_no_end_of_a_window() -> None:
+    """Collected every 4 s, 100 W: the last samples repeat the count of 12 s, so that at 15 s it is not known, and 400 J
+    is no upper bound of the 500 J of the window."""
+    stairs = [sample(i, energy_joules=100.0 * (i // 4) * 4) for i in range(16)]
+    assert "nvml: the counter did not change any more after the window" in str(tracks(*stairs).energy(10 * S, 15 * S))
+    with_power = [sample(i, energy_joules=100.0 * (i // 4) * 4, power_watts=100.0) for i in range(16)]
+    energy = known(tracks(*with_power).energy(10 * S, 15 * S))
+    assert (energy.value, energy.low, energy.high) == (pytest.approx(500.0), None, None)
+    assert "did not change any more" in energy.how
+
+
+def test_cpu_time_that_stands_still_is_a_process_that_did_nothing() -> None:
+    idle = tracks(*(sample(i, "pid 7", process_cpu_seconds=float(min(i, 3))) for i in range(8)))
+    assert known(idle.increase("process_cpu_seconds", 2 * S, 6 * S)).value == 1.0
+
+
 def test_a_counter_that_was_reset_gives_way_to_integrated_power() -> None:
     """A driver that is loaded again counts from 0: never a negative energy."""
     seen = tracks(*(sample(i, energy_joules=v, power_watts=300.0) for i, v in enumerate((900.0, 1200.0, 100.0, 400.0))))
@@ -80,6 +96,20 @@ def test_a_counter_that_was_reset_gives_way_to_integrated_power() -> None:
     assert energy.value == pytest.approx(600.0)
     assert "reset" in energy.how
     assert (energy.low, energy.high) == (None, None)
+
+
+def test_an_energy_counter_that_stands_still_is_no_energy_of_zero() -> None:
+    """C10, D10: exporters tell a constant where the GPU has no counter: power is integrated, and without it nothing
+    is known; 0 joules a token would be the best result there is. One of two GPUs is enough."""
+    still = tracks(*(sample(i, energy_joules=50.0, power_watts=300.0) for i in range(6)))
+    energy = known(still.energy(S, 3 * S))
+    assert (energy.value, energy.how) == (
+        pytest.approx(600.0), "power, integrated (nvml: the energy counter did not move)"
+    )  # fmt: skip
+    both = tracks(*(sample(i, energy_joules=(10.0 * i, 7.0)) for i in range(6)))
+    found = both.energy(S, 3 * S)
+    assert isinstance(found, str)
+    assert "the energy counter did not move" in found
 
 
 def test_without_a_counter_power_is_integrated_and_the_reason_is_kept() -> None:

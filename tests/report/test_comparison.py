@@ -73,7 +73,7 @@ def summary(recorded: Summary) -> Summary:
         "verdict": "fail",
         "reasons": ["speedup at c192 is below its limit"],
         "thresholds": [{"name": "speedup{stage:c192} >= 1.00", "value": 0.81, "limit": 1.0, "ok": False, "n": 24,
-                        "interval": [0.7, 0.9]}],
+                        "n_unit": "blocks", "unit": "×", "interval": [0.7, 0.9]}],
     }  # fmt: skip
     update = {"comparison": rows, "findings": findings, "verdict": verdict}
     return recorded.model_copy(update=update)
@@ -92,7 +92,8 @@ def test_it_is_one_page_with_the_verdict_first(summary: Summary) -> None:
     assert max(map(len, lines)) <= 120
     assert lines[1] == "VERDICT: FAIL"
     assert lines[2] == "   speedup at c192 is below its limit"
-    assert lines[3].startswith("   FAIL  speedup{stage:c192} >= 1.00: 0.810 [0.700, 0.900], limit 1.00")
+    line = "   FAIL  speedup{stage:c192} >= 1.00: 0.810 [0.700, 0.900], limit 1.00 ×, n = 24 blocks"
+    assert lines[3].startswith(line)
 
 
 @pytest.mark.parametrize(
@@ -190,7 +191,7 @@ def test_too_little_data_and_open_loops_are_marked(summary: Summary) -> None:
     text = shown(summary.model_copy(update={"comparison": [few]}))
     assert "1.30 ?ᵗ" in text
     assert "ᵗ speedup is of time per token: the load is set by arrivals" in text
-    assert "? too little data for an interval" in text
+    assert "? too few data" in text
     assert "≠ the servers ran different batches" in text
 
 

@@ -17,7 +17,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from loadgen.analyze import Absent, Finding, Summary
-from loadgen.cli import app
+from loadgen.cli.entry import app
 from loadgen.experiment import judge_run
 from loadgen.experiment.single import _judged
 from loadgen.record import Manifest, open_run

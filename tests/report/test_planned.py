@@ -67,7 +67,8 @@ def test_progress_says_which_block_it_is(plan: Plan) -> None:
     assert isinstance(console.file, io.StringIO)
     lines = console.file.getvalue().splitlines()
     first, last = measured[0].arm, measured[-1].arm
-    assert lines[1:] == [
+    assert lines[1].startswith(f"asked in all: {plan.totals.requests:,} requests, at most ")
+    assert lines[2:] == [
         f"[1/4] c2 {first} warm-up",
         f"[2/4] c2 {first} warm-up window 2",
         f"[3/4] c2 {first} block 1/21",

@@ -32,7 +32,7 @@ def test_failures_come_first_with_their_cause(summary: Summary) -> None:
     text = shown(summary)
     assert text.index("3 of 40 requests did not succeed") < text.index("tokens per step") < text.index("By load")
     assert "3 × stream_error" in text
-    assert "latencies are of the others" in text
+    assert "an arm's own latencies are of the others" in text
 
 
 def test_validity_comes_right_after_what_stands_out(summary: Summary) -> None:

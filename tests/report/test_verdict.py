@@ -132,7 +132,7 @@ def test_many_thresholds_share_lines() -> None:
         "  ✗ a threshold: fail: 0.98 × baseline",
         "  ? t0 and 2 more: inconclusive: too few blocks",
         "  ? a threshold: inconclusive: 0.98 × baseline",
-        "  ✓ 8 of 13 thresholds are met (all: verdict.json)",
+        "  ✓ 8 of 13 thresholds are met (all: --json)",
     ]
     assert len(shown(verdict(*[result(True)] * 8)).splitlines()) == 9
 

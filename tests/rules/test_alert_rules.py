@@ -228,23 +228,30 @@ def test_latencies_beyond_every_bucket_fire(holds: Holds) -> None:
     holds(lag | {f"{name}_count{{{base}}}": counter((20, 5))}, "10m", {("SpecloadLoadNotDelivered", RUN): 1}, 15)
 
 
-def endings(bad: float, good: float, *, resets: bool = False) -> Series:
+def endings(bad: float, good: float, *, left: float | None = None, resets: bool = False) -> Series:
+    """`left`: requests a second that clients gave up."""
+    given_up = good if left is None else left
     base = 'job="inference",instance="s:1",engine="0",model_name="m"'
     name = "vllm:request_success_total"
     return {
         f'{name}{{{base},finished_reason="stop"}}': counter((60, good), (60, good), resets=resets),
         f'{name}{{{base},finished_reason="error"}}': counter((60, bad), (60, bad), resets=resets),
-        f'{name}{{{base},finished_reason="abort"}}': counter((60, good), (60, good), resets=resets),
+        f'{name}{{{base},finished_reason="abort"}}': counter((60, given_up), (60, given_up), resets=resets),
     }
 
 
 def test_error_budget(holds: Holds) -> None:
-    """Requests that clients gave up are no errors; a full queue is."""
+    """Requests that clients gave up are no errors, and hide none; a full queue is one. SGLang counts aborts alone:
+    clients that left."""
     burn = "SpecloadErrorBudgetBurn"
     holds(endings(1, 1), "90m", {(burn, CANARY): 2}, 300)
-    holds(endings(1, 1, resets=True), "65m", {(burn, CANARY): 2}, 300)
+    holds(endings(2, 2, resets=True), "65m", {(burn, CANARY): 2}, 300)
     holds(endings(0, 5), "90m", {}, 300)
     holds(endings(0.02, 0.02), "90m", {}, 300)
+    holds(endings(0.6, 2, left=10), "90m", {(burn, CANARY): 2}, 300)
+    sglang = 'job="inference",instance="s:1",model_name="m"'
+    left = {f"sglang:num_aborted_requests_total{{{sglang}}}": counter((120, 1))}
+    holds(left | {f"sglang:num_requests_total{{{sglang}}}": counter((120, 4))}, "90m", {}, 300)
     labels = 'job="inference",instance="s:1",model_name="m",reason="max_num_queued_reqs"'
     rejected = f"vllm:admission_rejections_total{{{labels}}}"
     holds(endings(0, 1) | {rejected: counter((120, 1))}, "90m", {(burn, CANARY): 2}, 300)

@@ -3,6 +3,7 @@
 import re
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -17,7 +18,6 @@ from loadgen.plan import Plan, Segment
 from loadgen.record import RunData, open_run
 from loadgen.scenario import load_scenario
 from server_adapters.rehearsal.config import RehearsalConfig
-from server_adapters.rehearsal.serve import rehearsal_server
 
 TASKS = ("code", "short_qa")
 
@@ -35,10 +35,10 @@ class Quiet:
 
 
 @pytest.fixture
-async def result(tmp_path: Path) -> AsyncIterator[RunResult]:
+async def result(tmp_path: Path, rehearsal: Callable[[RehearsalConfig], Any]) -> AsyncIterator[RunResult]:
     """40 requests of two task types against one drafting engine. Its threshold cannot pass."""
     lengths = {"input_len": {"kind": "fixed", "value": 40}, "output_len": {"kind": "fixed", "value": 24}}
-    async with rehearsal_server(RehearsalConfig(spec="draft:k=4", speed=20.0)) as url:
+    with rehearsal(RehearsalConfig(spec="draft:k=4", speed=20.0)) as url:
         content = {
             "version": 1,
             "name": "limits",

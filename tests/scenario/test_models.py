@@ -57,6 +57,7 @@ WORKLOAD = [
     ({f"{TASK}.json_schema": True}, f"{TASK}.json_schema: only generated prompts of task_type structured"),
     ({f"{TASK}.input_len": {"kind": "fixed", "value": 0}}, f"{TASK}.input_len.value: must be at least 1 (got 0)"),
     ({f"{TASK}.input_len": {"kind": "fixed", "value": -5}}, f"{TASK}.input_len.value: must be at least 1 (got -5)"),
+    ({f"{TASK}.input_len": {"kind": "fixed", "value": 10**11}}, f"{TASK}.input_len.value: must be at most 10,000,000"),
     ({f"{TASK}.input_len": {"kind": "zipf"}}, f"{TASK}.input_len.kind: must be one of fixed, uniform, normal"),
     ({f"{TASK}.input_len": {"value": 3}}, f"{TASK}.input_len.kind: is missing"),
     ({f"{TASK}.input_len": 64}, f"{TASK}.input_len: must be a mapping"),

@@ -62,3 +62,9 @@ def test_a_folder_or_an_impossible_path_is_an_error(tmp_path: Path) -> None:
         read_secret(SecretSource(file=tmp_path))
     with pytest.raises(ScenarioError, match="cannot be read: not a usable path"):
         read_secret(SecretSource(file=Path("a\0b")))
+
+
+def test_a_file_without_an_end_is_not_read_whole() -> None:
+    """F14: a device, or a log in the key's place, must not fill the memory."""
+    with pytest.raises(ScenarioError, match="secret file /dev/zero begins with a line of more than 65,536 characters"):
+        read_secret(SecretSource(file=Path("/dev/zero")))

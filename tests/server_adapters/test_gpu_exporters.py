@@ -150,6 +150,14 @@ def test_blanks_are_no_numbers(blank: str) -> None:
     assert "blank" in look.absent["power_watts"]
 
 
+def test_a_share_above_one_is_no_share() -> None:
+    """D32: an exporter that tells another unit must not make a GPU 998 times busy; counters may overshoot a little."""
+    page = 'DCGM_FI_DEV_GPU_UTIL{UUID="a"} 99820\nDCGM_FI_PROF_DRAM_ACTIVE{UUID="a"} 1.01'
+    look = read_gpu_page(page)
+    assert [(r.name, r.value) for r in look.readings] == [("dram_active_ratio", 1.01)]
+    assert look.absent["utilization_ratio"] == "dcgm-exporter: 998.2 is no share: 0 to 1 was expected"
+
+
 def test_pages_of_something_else_are_refused() -> None:
     with pytest.raises(CollectionError) as refused:
         read_gpu_page("vllm:num_requests_running 3")

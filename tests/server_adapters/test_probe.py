@@ -280,6 +280,18 @@ async def test_unreachable(client: httpx.AsyncClient) -> None:
     assert "planted" not in str(caught.value)
 
 
+async def test_https_towards_a_plain_port(client: httpx.AsyncClient) -> None:
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(100)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(refuse, "127.0.0.1", 0) as server:
+        url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        with pytest.raises(TargetError, match=r"does not speak TLS on this port .* write http:// in its URL"):
+            await VLLM.probe(client, Target(url, (), None, {}))
+
+
 @pytest.mark.parametrize("url", ["http://", "ftp://127.0.0.1", "http://[::1"])
 async def test_urls_that_are_none(client: httpx.AsyncClient, url: str) -> None:
     with pytest.raises(TargetError, match="cannot be reached"):

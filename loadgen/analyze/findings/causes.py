@@ -159,7 +159,8 @@ def errors_up(facts: Facts, rule: Rule) -> Iterator[Finding]:
         if metric is not None and above(metric.difference, 0):
             text = (
                 f"At {place(row)} more requests of {row.candidate} fail: {metric.candidate.value or 0:.1%} against "
-                f"{metric.baseline.value or 0:.1%}. Its latencies are those of the others."
+                f"{metric.baseline.value or 0:.1%}. Means are of the others; percentiles of requests beside the "
+                "baseline count failures as +∞."
             )
             numbers = {"candidate": metric.candidate, "baseline": metric.baseline, "difference": metric.difference}
             yield finding(rule, text, numbers, of_row(facts, row))

@@ -14,10 +14,12 @@ from loadgen.analyze.summary import Interval
 from loadgen.analyze.sweep.models import AxisValue, Curve, CurvePoint, PointResult, Where
 from loadgen.analyze.sweep.numbers import SWEEP_METRICS, absent
 
-SPEEDUP, KV_USAGE = "speedup", "kv_usage"
+SPEEDUP, KV_USAGE, SPEEDUP_DECODE, C = "speedup", "kv_usage", "speedup_decode", "c"
+
+TASK_TYPE = "task_type"
 
 #: Whether lower is better, of what is in no summary.
-_BESIDE = {SPEEDUP: False}
+_BESIDE = {SPEEDUP: False, SPEEDUP_DECODE: False, C: True}
 
 
 def curves_of(axes: Mapping[str, Sequence[AxisValue]], points: Sequence[PointResult]) -> list[Curve]:
@@ -29,12 +31,27 @@ def curves_of(axes: Mapping[str, Sequence[AxisValue]], points: Sequence[PointRes
         for where in settings(axes, axis):
             here = [p for p in points if all(p.values[name] == value for name, value in where.items())]
             arms = list(dict.fromkeys(arm for p in here for of_arm in p.numbers.values() for arm in of_arm))
-            for metric in (*SWEEP_METRICS, KV_USAGE, SPEEDUP):
+            for metric in (*SWEEP_METRICS, KV_USAGE, SPEEDUP, SPEEDUP_DECODE, C):
                 for arm in arms:
                     curve = _curve(axis, levels, where, metric, arm, here)
                     if any(at.value.value is not None for at in curve.points):
                         found.append(curve)
     return found
+
+
+def task_curves(axes: Mapping[str, Sequence[AxisValue]], points: Sequence[PointResult]) -> list[Curve]:
+    """The same of each task type of a mix, which stands in `where`; none where every point asks one task."""
+    found: list[Curve] = []
+    for task in dict.fromkeys(task for p in points for task in p.by_task):
+        curves = curves_of(axes, [_of_task(p, task) for p in points if task in p.by_task])
+        found += [curve.model_copy(update={"where": {**curve.where, TASK_TYPE: task}}) for curve in curves]
+    return found
+
+
+def _of_task(point: PointResult, task: str) -> PointResult:
+    told = point.by_task[task]
+    speedup = {} if told.speedup is None else {SPEEDUP: {point.arm: told.speedup}}
+    return point.model_copy(update={"numbers": {**told.numbers, **speedup}})
 
 
 def settings(axes: Mapping[str, Sequence[AxisValue]], without: str) -> list[Where]:

@@ -209,7 +209,8 @@ class Drift(Model):
 
 
 class SweepSummary(Model):
-    """`reasons`: why a part is empty, by its name. `totals`: visits by state."""
+    """`reasons`: why a part is empty, by its name. `totals`: visits by state. `by_task`: curves of the task types of a
+    mix, where the points have more than one."""
 
     schema_version: int = Field(SWEEP_SCHEMA, alias="schema")
     sweep_id: str
@@ -224,6 +225,7 @@ class SweepSummary(Model):
     seconds: float
     points: list[PointResult]
     curves: list[Curve]
+    by_task: list[Curve] = Field(default_factory=list)
     knee: list[KneeResult]
     stops_paying: list[StopsPaying]
     best_k: list[BestKResult]

@@ -75,8 +75,12 @@ def _alone(made: PointRun) -> PointResult:
         if row.candidate == made.arm:
             update |= {"speedup": row.speedup.value, "e_decode": row.e_decode, "c": row.c}
     if rows:
-        speedups = {row.candidate: row.speedup.value for row in rows}
-        update["numbers"] = {**cast("dict[str, dict[str, Interval]]", update["numbers"]), "speedup": speedups}
+        beside: dict[str, dict[str, Interval]] = {
+            "speedup": {row.candidate: row.speedup.value for row in rows},
+            "speedup_decode": {row.candidate: row.speedup_decode for row in rows},
+            "c": {row.candidate: row.c for row in rows},
+        }
+        update["numbers"] = {**cast("dict[str, dict[str, Interval]]", update["numbers"]), **beside}
     return result.model_copy(update=update)
 
 
@@ -121,19 +125,21 @@ def _beside(result: PointResult, all_results: Sequence[PointResult]) -> PointRes
     wanted = {**result.values, "k": base_k}
     found = [r for r in all_results if r.values == wanted and r.repeat == result.repeat and r.state == "done"]
     speedup = _ratio(result, found, "net_tokens_per_s")
-    update: dict[str, object] = {"speedup": speedup, "numbers": {**result.numbers, "speedup": {result.arm: speedup}}}
+    update: dict[str, object] = {"speedup": speedup}
     e, decode = _value(result, "e_decode"), _ratio(result, found, "tpot_s_mean", upside_down=True)
     own_e = result.numbers["e_decode"][result.arm]
     update["e_decode"] = own_e
     base_e = [_value(r, "e_decode") or 1.0 for r in found]
     if e is None or decode.value is None:
-        update["c"] = absent(own_e.reason or decode.reason or "no tokens per step")
+        update["c"] = absent((own_e.reason if e is None else decode.reason) or "no tokens per step")
     else:
         mean_e = math.exp(sum(math.log(b) for b in base_e) / len(base_e))
         c = e / mean_e / decode.value
         update["c"] = Interval(
             value=c, n=1, source=own_e.source, unit="visits", method=f"E ÷ decode speedup, {BY_PASS}"
         )
+    beside = {"speedup": speedup, "speedup_decode": decode, "c": cast("Interval", update["c"])}
+    update["numbers"] = {**result.numbers, **{name: {result.arm: one} for name, one in beside.items()}}
     return result.model_copy(update=update)
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from loadgen.analyze.sweep.curves import curves_of
+from loadgen.analyze.sweep.curves import curves_of, task_curves
 from loadgen.analyze.sweep.drifting import drift_of
 from loadgen.analyze.sweep.findings import findings_of
 from loadgen.analyze.sweep.models import MaxRateResult, PointResult, SweepSummary
@@ -47,6 +47,7 @@ def analyze_sweep(
         seconds=seconds,
         points=points,
         curves=curves,
+        by_task=task_curves(plan.axes, done),
         knee=shapes.knee,
         stops_paying=shapes.stops_paying,
         best_k=shapes.best_k,

@@ -80,6 +80,11 @@ class Answer:
         self._kernel = 0
         self._user = 0
         self._parser = httptools.HttpResponseParser(self)
+        # What RFC 9112 lets a client take, as the plain wire does: bare LF (2.2), folded lines (5.2), a length beside
+        # chunks (6.3; the connection is not used again)
+        self._parser.set_dangerous_leniencies(
+            lenient_headers=True, lenient_chunked_length=True, lenient_optional_cr_before_lf=True
+        )
 
     def feed(self, data: bytes, kernel_ns: int | None) -> int:
         """Take one read. `kernel_ns` is its stamp, None: the kernel gave none. Returns the stamp it has got."""
@@ -100,7 +105,7 @@ class Answer:
             self.keep_alive = False
             self._account(before, len(data))
             if not self.done:
-                raise httpcore.RemoteProtocolError(f"not HTTP/1.1: {error}") from error
+                raise httpcore.RemoteProtocolError(f"not HTTP/1.1: {error.__context__ or error}") from error
             return stamp_ns
         self._account(before, len(data))
         return stamp_ns
@@ -174,8 +179,9 @@ class Answer:
         coding = headers.get("transfer-encoding", "chunked").lower()
         if coding != "chunked":
             raise ValueError(f"transfer-encoding {coding}")
-        self._framed = status in _BODYLESS or "content-length" in headers or "transfer-encoding" in headers
-        self.keep_alive = self._framed and self._parser.should_keep_alive()
+        chunked, sized = "transfer-encoding" in headers, "content-length" in headers
+        self._framed = status in _BODYLESS or chunked or sized
+        self.keep_alive = self._framed and not (chunked and sized) and self._parser.should_keep_alive()
         if self._head_only:
             self.keep_alive = False
             self._finish()

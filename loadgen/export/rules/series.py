@@ -153,16 +153,17 @@ def ttft_over(window: str, limits: Limits) -> str:
 
 
 _VLLM_ENDINGS = '__name__=~"vllm:request_success_total|vllm:admission_rejections_total"'
-#: Ends that are nobody's fault, and those that clients chose.
+#: Ends that are nobody's fault. Those that clients chose are neither: they would hide the others.
 _VLLM_FINE = 'finished_reason!~"stop|length|abort|repetition"'
+_VLLM_ASKED = 'finished_reason!="abort"'
 
 
 def errors(window: str, limits: Limits) -> str:
-    """Share of requests that failed by the server's doing. llama.cpp and LMDeploy count no failed requests."""
+    """Share of requests that failed by the server's doing, among those that clients did not give up. llama.cpp,
+    LMDeploy and SGLang count no failed requests (SGLang's num_aborted_requests are clients that left)."""
     ours = 'outcome!~"client_fault|aborted'
     pairs = (
-        (f"{{{_VLLM_ENDINGS},{_VLLM_FINE}}}", f"{{{_VLLM_ENDINGS}}}"),
-        ("sglang:num_aborted_requests_total", "sglang:num_requests_total"),
+        (f"{{{_VLLM_ENDINGS},{_VLLM_FINE}}}", f"{{{_VLLM_ENDINGS},{_VLLM_ASKED}}}"),
         (
             'trtllm_request_error_total{http_code=~"5.."}',
             '{__name__=~"trtllm_request_success_total|trtllm_request_error_total"}',

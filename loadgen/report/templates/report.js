@@ -35,20 +35,49 @@
     return known(bound) ? Math.abs(bound - height(p)) : 0;
   }
 
+  /** Where a category stands on the axis, and the least distance of two. */
+  const place = (panel, i) => (panel.places ? panel.places[i] : i);
+  function spacing(panel) {
+    const at = panel.categories.map((_, i) => place(panel, i)).sort((a, b) => a - b);
+    const gaps = at.slice(1).map((x, i) => x - at[i]).filter((gap) => gap > 0);
+    return gaps.length ? Math.min(...gaps) : 1;
+  }
+
+  /** Lines go through every category, with a gap where there is nothing; single marks leave it out. */
   function points(panel, series, k, count, colours) {
-    const at = series.points.map((p, i) => [p, i]).filter(([p]) => p && known(height(p)));
-    const step = Math.min(0.14, 0.7 / count);
+    const joined = panel.kind === "lines";
+    const all = series.points.map((p, i) => [p, i]);
+    const there = all.filter(([p]) => p && known(height(p)));
+    const at = joined && there.length ? all : there;
+    const step = Math.min(joined ? 0.03 : 0.14, 0.7 / count) * spacing(panel);
     const colour = colours[series.colour % colours.length];
     const marker = MARKERS[series.colour % MARKERS.length];
+    const on = (f, none) => at.map(([p, i]) => (p && known(height(p)) ? f(p, i) : none));
     return {
-      type: "scatter", cliponaxis: false, mode: "markers", showlegend: true, name: text(short(series.name)) + (at.length ? "" : " (none)"),
-      x: at.length ? at.map(([, i]) => i + (k - (count - 1) / 2) * step) : [null], y: at.length ? at.map(([p]) => height(p)) : [null],
+      type: "scatter", cliponaxis: false, mode: joined ? "lines+markers" : "markers", connectgaps: false, showlegend: true,
+      name: text(short(series.name)) + (there.length ? "" : " (none)"),
+      x: at.length ? at.map(([, i]) => place(panel, i) + (k - (count - 1) / 2) * step) : [null], y: at.length ? on(height, null) : [null],
       error_y: {
         type: "data", symmetric: false, thickness: 1.6, width: 3, color: colour,
-        array: at.map(([p]) => reach(p, p.high)), arrayminus: at.map(([p]) => reach(p, p.low)),
+        array: on((p) => reach(p, p.high), NaN), arrayminus: on((p) => reach(p, p.low), NaN),
       },
-      marker: { size: 8, color: colour, symbol: at.length ? at.map(([p]) => symbol(p, marker)) : marker, line: { width: 1.5, color: colour } },
-      text: at.map(([p, i]) => label(panel, series, p, i)), hoverinfo: "text",
+      line: { color: colour, width: 1.6, dash: series.dashed ? "dash" : "solid" },
+      marker: { size: series.dashed ? 5 : 8, color: colour, symbol: at.length ? on((p) => symbol(p, marker), marker) : marker, line: { width: 1.5, color: colour } },
+      text: on((p, i) => label(panel, series, p, i), ""), hoverinfo: "text",
+    };
+  }
+
+  /** One trace: a row a series. The ground is the reference; full colour is as far from it as the farthest field, and at
+      least a quarter, so that noise around it stays pale. */
+  function heat(panel, colours, ground) {
+    const middle = panel.reference === null ? 0 : panel.reference;
+    const rows = panel.series.map((s) => s.points.map((p) => (p ? p.y : null)));
+    const reach = Math.max(0.25, ...rows.flat().filter(known).map((y) => Math.abs(y - middle)));
+    return {
+      type: "heatmap", z: rows, x: panel.categories.map((_, i) => i), y: panel.series.map((_, i) => i), xgap: 2, ygap: 2,
+      zmin: middle - reach, zmax: middle + reach, colorscale: [[0, colours[1]], [0.5, ground], [1, colours[0]]], showscale: false,
+      text: panel.series.map((s) => s.points.map((p) => (p ? text(p.cell[0].split(" [")[0]) : "–"))), texttemplate: "%{text}", textfont: { size: 12 },
+      hovertext: panel.series.map((s) => s.points.map((p, i) => (p ? label(panel, s, p, i) : text(`${s.name}, ${panel.categories[i]}`)))), hoverinfo: "text",
     };
   }
 
@@ -70,7 +99,11 @@
   /** From zero; with a reference around it; logarithmic, with 1, 2, 5 … at the marks, where the values are far apart. */
   function scale(panel) {
     const all = panel.series.flatMap((s) => s.points.filter(Boolean).flatMap((p) => [p.y, p.low, p.high])).filter(known);
-    if (panel.kind !== "points" || !all.length) return { rangemode: "tozero" };
+    if (panel.kind === "heat") {
+      const rows = panel.series.map((s) => text(short(s.name)));
+      return { tickvals: rows.map((_, i) => i), ticktext: rows, tickformat: "", ticksuffix: "", showgrid: false, zeroline: false, autorange: "reversed" };
+    }
+    if (!["points", "lines"].includes(panel.kind) || !all.length) return { rangemode: "tozero" };
     let [low, high] = [Math.min(...all), Math.max(...all)];
     if (panel.reference !== null) {
       [low, high] = [Math.min(low, panel.reference), Math.max(high, panel.reference)];
@@ -90,23 +123,24 @@
 
   function layout(panel, css) {
     const [format, suffix] = panel.kind === "stack" ? ["~g", "%"] : FORMAT[panel.unit];
-    const n = panel.categories.length;
+    const at = panel.categories.map((_, i) => place(panel, i));
+    const spare = 0.6 * spacing(panel);
     const axis = { gridcolor: css("--line"), linecolor: css("--line"), zerolinecolor: css("--line"), automargin: true };
     const line = { type: "line", xref: "paper", x0: 0, x1: 1, y0: panel.reference, y1: panel.reference };
     return {
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: css("--ink"), size: 12, family: "system-ui, DejaVu Sans, sans-serif" },
-      margin: { l: 8, r: 8, t: 8, b: 8 }, showlegend: panel.series.length > 1 || panel.kind === "stack",
+      margin: { l: 8, r: 8, t: 8, b: 8 }, showlegend: panel.kind !== "heat" && (panel.series.length > 1 || panel.kind === "stack"),
       legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", traceorder: "normal" },
       barmode: panel.kind === "stack" ? "stack" : "group", barnorm: panel.kind === "stack" ? "percent" : "",
       xaxis: {
-        ...axis, range: [-0.6, n - 0.4], showgrid: false, zeroline: false, title: { text: text(panel.axis), standoff: 4 },
-        tickvals: panel.categories.map((_, i) => i), ticktext: panel.categories.map((c) => text(short(c))),
+        ...axis, range: [Math.min(...at) - spare, Math.max(...at) + spare], showgrid: false, zeroline: false, title: { text: text(panel.axis), standoff: 4 },
+        tickvals: at, ticktext: panel.categories.map((c) => text(short(c))),
       },
       yaxis: {
         ...axis, tickformat: format, ticksuffix: suffix,
         nticks: 7, ...scale(panel),
       },
-      shapes: panel.reference === null ? [] : [{ ...line, line: { color: css("--dim"), width: 1.5, dash: "dash" } }],
+      shapes: panel.reference === null || panel.kind === "heat" ? [] : [{ ...line, line: { color: css("--dim"), width: 1.5, dash: "dash" } }],
       hoverlabel: { bgcolor: css("--paper"), bordercolor: css("--line"), font: { color: css("--ink") }, align: "left" },
       dragmode: false,
     };
@@ -116,8 +150,9 @@
     const panel = figures[node.dataset.figure].panels[Number(node.dataset.panel)];
     const style = getComputedStyle(root);
     const colours = PALETTE[theme()];
-    const traces = panel.series.map((s, k) =>
-      panel.kind === "points" ? points(panel, s, k, panel.series.length, colours) : bars(panel, s, k, colours, style.getPropertyValue("--panel").trim()));
+    const ground = style.getPropertyValue("--panel").trim();
+    const traces = panel.kind === "heat" ? [heat(panel, colours, ground)] : panel.series.map((s, k) =>
+      ["points", "lines"].includes(panel.kind) ? points(panel, s, k, panel.series.length, colours) : bars(panel, s, k, colours, ground));
     const config = { displaylogo: false, responsive: true, displayModeBar: false };
     return Plotly.react(node, traces, layout(panel, (name) => style.getPropertyValue(name).trim()), config);
   }

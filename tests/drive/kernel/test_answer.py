@@ -247,3 +247,39 @@ def test_no_bytes_crash_the_parser(reads: list[bytes], ends: bool) -> None:
     assert exchange.complete == answer.done
     assert len(exchange.body) <= sum(map(len, reads))
     assert exchange.status is None or 200 <= exchange.status <= 999
+
+
+@pytest.mark.parametrize(
+    ("wire", "kept"),
+    [
+        (b"HTTP/1.1 200 OK\ncontent-type: text/plain\ncontent-length: 2\n\nhi", True),
+        (b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\ncontent-length: 2\r\n\r\nhi", True),
+        (b"HTTP/1.1 200 OK\r\ncontent-type:\r\n text/plain\r\ncontent-length: 2\r\n\r\nhi", True),
+        (
+            b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 9\r\ntransfer-encoding: chunked\r\n\r\n"
+            + chunked([b"hi"]),
+            False,
+        ),
+    ],
+    ids=["bare LF", "one bare LF", "folded", "length beside chunks"],
+)
+@pytest.mark.parametrize("split", [False, True])
+def test_odd_answers_that_a_client_may_take(wire: bytes, kept: bool, split: bool) -> None:
+    """A8, RFC 9112 2.2, 5.2, 6.3: hand-made servers and gateways that copy headers are read, as the plain wire does."""
+    exchange, answer = fed([bytes([byte]) for byte in wire] if split else [wire])
+    assert (answer.done, answer.keep_alive, exchange.complete) == (True, kept, True)
+    assert (exchange.status, exchange.body) == (200, b"hi")
+    assert exchange.headers["content-type"].strip() == "text/plain"
+
+
+@pytest.mark.parametrize(
+    ("head", "why"),
+    [
+        (b"HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n", "status 101"),
+        (b"HTTP/1.1 200 OK\r\ntransfer-encoding: gzip, chunked\r\n\r\n", "transfer-encoding gzip, chunked"),
+    ],
+)
+def test_a_refused_answer_says_why(head: bytes, why: str) -> None:
+    """C11: our own check is named, not that a callback of the parser failed."""
+    with pytest.raises(httpcore.RemoteProtocolError, match=why):
+        fed([head])

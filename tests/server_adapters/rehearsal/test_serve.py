@@ -110,6 +110,11 @@ def test_options_are_the_fields_of_the_configuration(capsys: pytest.CaptureFixtu
     assert all(name in parser().format_help() for name in KINDS)
     assert main(["--model", "8b", "--spec", "tree"]) == 2
     assert "write off, draft:k=4 or ngram:k=4" in capsys.readouterr().err
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        assert main(["--port", str(taken.getsockname()[1])]) == 2
+        assert f"127.0.0.1:{taken.getsockname()[1]}: Address already in use" in capsys.readouterr().err
     assert SPEC_METRICS == ("none", "summary", "detailed")
 
 
