@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from loadgen.analyze import Stability, analyze
+from loadgen.analyze import Stability
+from loadgen.analyze.arms import arm_data
+from loadgen.analyze.soak import stability_of
 from loadgen.observe import TelemetrySample
 from loadgen.record import RunData
 from server_adapters.rehearsal import (
@@ -70,7 +72,8 @@ def soaked(simulated: Any, fresh: Any) -> Soak:
 
 
 def _of(data: RunData, telemetry: tuple[TelemetrySample, ...]) -> Stability:
-    found = analyze(replace(data, telemetry=telemetry)).stability
+    whole = replace(data, telemetry=telemetry)
+    found = stability_of(whole, {"candidate": arm_data(whole, "candidate")})
     assert isinstance(found, list)
     (only,) = found
     return only
