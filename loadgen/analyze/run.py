@@ -21,6 +21,7 @@ from loadgen.analyze.findings import Facts, findings_of
 from loadgen.analyze.groups import Group, groups_of, overall
 from loadgen.analyze.intervals import with_intervals
 from loadgen.analyze.reconcile import reconcile
+from loadgen.analyze.soak import stability_of
 from loadgen.analyze.speculation import speculation
 from loadgen.analyze.summary import Absent, Arm, Failure, G, N, Requests, Summary
 from loadgen.analyze.throughput import Flow, flow_of, throughput
@@ -65,6 +66,7 @@ def analyze(run: RunData) -> Summary:
         verdict=Absent(reason=LATER),
         conditions=known,
         resources=resources,
+        stability=stability_of(run, arms),
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from loadgen.analyze import Absent, ComparisonRow, D, G, Metric, Summary
 from loadgen.record import Manifest
+from loadgen.report import stability
 from loadgen.report.figures import level, whole
 from loadgen.report.format import DASH, count, number, percent, seconds, share_range
 from loadgen.report.page import SPACE, Cell, Row, Table, Unit, bounded, joined, shown, told
@@ -39,6 +40,7 @@ def tables(summary: Summary, manifest: Manifest) -> dict[str, list[Table]]:
         "arms": [_arm(name, arm.overall, arm.by) for name, arm in summary.arms.items()],
         "failures": [_failures(summary)],
         "resources": page_tables(summary.resources),
+        "stability": stability.page_tables(summary),
         "checks": [_disagreements(summary), _client(summary), _cache(summary), _prompts(summary)],
         "environment": [_differences(summary), _environment(manifest)],
         "conditions": [_conditions(summary.conditions)],

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from loadgen.analyze import Absent, Summary, Validity
 from loadgen.redact import printable
-from loadgen.report import comparison, tables
+from loadgen.report import comparison, stability, tables
 from loadgen.report.attention import attention
 from loadgen.report.environment import render_environment
 from loadgen.report.format import DASH
@@ -41,6 +41,8 @@ def render_terminal(summary: Summary, console: Console, details: bool | None = N
     compared = not isinstance(summary.comparison, Absent)
     if compared or not isinstance(summary.verdict, Absent):
         comparison.verdict_lines(summary, console)
+    for text in stability.sentences(summary):
+        console.print(Text(f"! {text}", style="bold yellow"))
     _stands_out(attention(summary), console, None if details or not compared else ATTENTION)
     _validity(summary.validity, console, None if details or not compared else REASONS)
     if not isinstance(summary.comparison, Absent):
@@ -86,6 +88,7 @@ def _tables(summary: Summary, console: Console) -> None:
         tables.non_streaming(summary),
         tables.from_due(summary),
         terminal_table(summary.resources),
+        *stability.terminal_tables(summary),
         tables.outcomes(summary),
         tables.disagreements(summary.reconciliation),
         tables.client(summary.validity.client),

@@ -31,6 +31,7 @@ from loadgen.scenario.comparison import (
     comparison_problems,
 )
 from loadgen.scenario.limits import Limits, Safety, combine
+from loadgen.scenario.soak_checks import soak_problems
 from loadgen.scenario.stages import ArrivalStage, ConcurrencyStage, Ramp, Stage, named
 from loadgen.scenario.sweep import Sweep
 from loadgen.scenario.sweep_checks import sweep_problems
@@ -113,7 +114,9 @@ class Scenario(Model):
     environment: Environment = Field(
         "production", description="what may be done to the targets: sets the caps of safety"
     )
-    experiment: Literal["run"] = Field("run", description="shape of the work")
+    experiment: Literal["run", "soak"] = Field(
+        "run", description="shape of the work; soak: a long steady load, judged for drifts (docs/soak.md)"
+    )
     seed: Annotated[int, Field(ge=0, le=2**63 - 1)] = Field(
         0, description="same seed, same plan: cases, prompts, due times"
     )
@@ -188,6 +191,7 @@ class Scenario(Model):
         limits = combine(self.environment, self.safety)
         problems = [p for i, stage in enumerate(self.load) for p in _above_caps(i, stage, limits)]
         problems += comparison_problems(self)
+        problems += soak_problems(self)
         problems += sweep_problems(self, limits)
         if not problems:
             problems += threshold_problems(self.thresholds, _surroundings(self))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from server_adapters.rehearsal.corpus import documents
@@ -22,6 +22,7 @@ from server_adapters.rehearsal.types import (
     SamplingParams,
     SpecStats,
     StepResult,
+    Switches,
     TaskType,
 )
 
@@ -59,10 +60,12 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class SimulationPlan:
-    """Every arm runs every stage on an engine of its own."""
+    """Every arm runs every stage on an engine of its own. `switching(now_s, switches)`: called before each step with
+    the arm's clock, to change what may be changed while an engine runs (a drift, a kill switch)."""
 
     arms: Mapping[str, EngineConfig]
     stages: tuple[Stage, ...]
+    switching: Callable[[float, Switches], None] | None = None
 
 
 @dataclass(slots=True)
@@ -124,7 +127,7 @@ def simulate(plan: SimulationPlan, seed: int, models: Models | None = None) -> S
         engine = Engine(replace(config, seed=config.seed ^ seed), models)
         clock_s, first_case = 0.0, 0
         for number, stage in enumerate(plan.stages):
-            run = _StageRun(engine, arm, number, stage, clock_s, seed, first_case)
+            run = _StageRun(engine, arm, number, stage, clock_s, seed, first_case, plan.switching)
             clock_s = run.play()
             result.records += run.records
             result.steps += run.steps
@@ -152,12 +155,21 @@ class _StageRun:
     """One stage of one arm: arrivals in, steps, deliveries out."""
 
     def __init__(
-        self, engine: Engine, arm: str, number: int, stage: Stage, start_s: float, seed: int, first_case: int
+        self,
+        engine: Engine,
+        arm: str,
+        number: int,
+        stage: Stage,
+        start_s: float,
+        seed: int,
+        first_case: int,
+        switching: Callable[[float, Switches], None] | None,
     ) -> None:
         self.records: list[Record] = []
         self.steps: list[StepRecord] = []
         self._engine, self._arm, self._number, self._stage = engine, arm, number, stage
         self._now_s = start_s
+        self._switching = switching
         self._seed = seed * 1_000_003 + first_case
         self._live: dict[str, Record] = {}
         cases = list(enumerate(stage.cases))
@@ -176,6 +188,8 @@ class _StageRun:
         while self._arrivals or self._engine.has_work:
             while self._arrivals and self._arrivals[0][0] <= self._now_s:
                 self._submit(*heapq.heappop(self._arrivals))
+            if self._switching is not None:
+                self._switching(self._now_s, self._engine.switches)
             step = self._engine.step(self._now_s)
             if step is None:
                 if self._arrivals:

@@ -29,6 +29,7 @@ from loadgen.analyze.summary.groups import (
     Throughput,
 )
 from loadgen.analyze.summary.resources import ArmResources, ResourceDelta, Resources, ResourceUse, WindowUse
+from loadgen.analyze.summary.stability import DriftFound, SeriesTrend, Stability
 from loadgen.analyze.summary.whole import (
     SUMMARY_SCHEMA,
     CacheHits,
@@ -53,6 +54,7 @@ __all__ = [
     "D",
     "Decomposition",
     "Difference",
+    "DriftFound",
     "Equality",
     "Failure",
     "Finding",
@@ -71,8 +73,10 @@ __all__ = [
     "Rollback",
     "RollbackRuns",
     "RunsCompared",
+    "SeriesTrend",
     "Speculation",
     "Speedup",
+    "Stability",
     "Stream",
     "Summary",
     "Throughput",

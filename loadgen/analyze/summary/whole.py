@@ -10,6 +10,7 @@ from loadgen.analyze.summary.base import Absent, Model, N
 from loadgen.analyze.summary.compared import ComparisonRow, Decomposition, Reconciliation
 from loadgen.analyze.summary.groups import Arm
 from loadgen.analyze.summary.resources import Resources
+from loadgen.analyze.summary.stability import Stability
 
 SUMMARY_SCHEMA = 1
 
@@ -102,3 +103,4 @@ class Summary(Model):
     verdict: Absent | dict[str, Any]
     conditions: dict[str, Any]
     resources: Resources = Field(default_factory=Resources)
+    stability: Absent | list[Stability] = Absent(reason="made by a version that knew no soaks")
