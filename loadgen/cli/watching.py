@@ -6,9 +6,10 @@ import asyncio
 import os
 import re
 import sys
+from collections.abc import Coroutine
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import orjson
 import typer
@@ -21,6 +22,7 @@ from loadgen.errors import ScenarioError, StorageError
 from loadgen.experiment import Reading, WatchMetrics, judge_run, readings_line, readings_table, watch
 from loadgen.export import as_prometheus_rule, as_yaml, rules_of_run
 from loadgen.observe import ScrapeArm
+from loadgen.processes import signals_held
 from loadgen.record import open_run
 from loadgen.redact import Redactor
 from server_adapters import ADAPTERS
@@ -44,18 +46,27 @@ def watch_command(
 ) -> None:
     """A running server's draft and accept counters, live; sends no load. Ends with Ctrl-C."""
     arms = _arms(urls, adapter, model, api_key_env)
-    metrics = None if metrics_port is None else WatchMetrics()
-    if metrics is not None and metrics_port is not None:
-        err.print(f"metrics: http://{metrics_host}:{metrics.serve(metrics_host, metrics_port)}/metrics", markup=False)
-    if json or not out.is_terminal:
-        return asyncio.run(watch(arms, interval, window, _print_json if json else _print_lines, metrics))
-    with Live(console=out, auto_refresh=False) as live:
+    with signals_held():  # until `watch` has its handlers: an interrupt in between would end it anywhere
+        metrics = None if metrics_port is None else WatchMetrics()
+        if metrics is not None and metrics_port is not None:
+            port = metrics.serve(metrics_host, metrics_port)
+            err.print(f"metrics: http://{metrics_host}:{port}/metrics", markup=False)
+        if json or not out.is_terminal:
+            return _watch(watch(arms, interval, window, _print_json if json else _print_lines, metrics))
+        with Live(console=out, auto_refresh=False) as live:
 
-        def show(readings: list[Reading]) -> None:
-            live.update(readings_table(readings), refresh=True)
+            def show(readings: list[Reading]) -> None:
+                live.update(readings_table(readings), refresh=True)
 
-        asyncio.run(watch(arms, interval, window, show, metrics))
+            _watch(watch(arms, interval, window, show, metrics))
     return None
+
+
+def _watch(watching: Coroutine[Any, Any, None]) -> None:
+    try:
+        asyncio.run(watching)
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
 
 
 @app.command()

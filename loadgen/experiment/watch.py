@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from loadgen.errors import ScenarioError, TargetUnusable
 from loadgen.experiment.watch_metrics import WatchMetrics
 from loadgen.observe import CounterWindow, Scrape, ScrapeArm, Scraped, Scraper, window
+from loadgen.processes import SIGNALS
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +39,19 @@ async def watch(
     show: Callable[[list[Reading]], None],
     metrics: WatchMetrics | None = None,
 ) -> None:
-    """Look every `interval_s` and show every arm's last `window_s`, until cancelled or interrupted.
+    """Look every `interval_s` and show every arm's last `window_s`, until cancelled; SIGINT and SIGTERM cancel, also
+    where they were held (`signals_held`) until now.
 
     An arm whose `model` is empty is of the only model that its page shows. Raises TargetUnusable if a page cannot be
     read at the start; later that is a note.
     """
     watcher = _Watcher(window_s + interval_s, metrics)
     scraper = Scraper(arms, interval_s, max(1.0, interval_s), watcher.seen)
-    loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGTERM, signal.raise_signal, signal.SIGINT)
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    assert task is not None
+    for name in SIGNALS:
+        loop.add_signal_handler(name, task.cancel)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
     try:
         await scraper.start()
         for arm in arms:
@@ -55,8 +60,11 @@ async def watch(
             await asyncio.sleep(interval_s)
             show([watcher.reading(arm.name) for arm in arms])
     finally:
-        loop.remove_signal_handler(signal.SIGTERM)
+        for name in SIGNALS:  # the end is under way: another signal must not leave the scraper behind
+            loop.add_signal_handler(name, lambda: None)
         await scraper.stop()
+        for name in SIGNALS:
+            loop.remove_signal_handler(name)
 
 
 class _Watcher:
