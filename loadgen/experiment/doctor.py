@@ -69,7 +69,7 @@ class _Seen:
 async def doctor(
     make: TransportFactory | None = None, say: Callable[[str], None] = lambda _: None, most_streams: int = LAST_STREAMS
 ) -> DoctorReport:
-    """Measure a client of this machine against a null server in a child process, about ten seconds long.
+    """Measure a client of this machine against a null server in a child process, for ten to thirty seconds.
 
     Raises DoctorError. `make`: the transport to be measured, by default the one of a run. Nothing outside this
     machine is asked; `most_streams` bounds the largest step, the open-files limit does too.
