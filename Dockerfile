@@ -16,15 +16,15 @@ RUN python -m venv --without-pip /opt/specload \
 FROM python:3.11.15-slim-bookworm
 LABEL org.opencontainers.image.title="specload" org.opencontainers.image.licenses="Apache-2.0"
 RUN groupadd --gid 10001 specload \
-    && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /work --shell /usr/sbin/nologin specload \
-    && install -d -o specload -g specload /work /work/runs
+    && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /data --shell /usr/sbin/nologin specload \
+    && install -d -o specload -g specload /data /data/runs
 COPY --from=build /opt/specload /opt/specload
 # SPECLOAD_HEALTH_URL: what answers with 200 while the container is healthy; this one is of `watch --metrics-port 9465`.
 ENV PATH=/opt/specload/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \
     SPECLOAD_HEALTH_URL=http://127.0.0.1:9465/metrics
-WORKDIR /work
+WORKDIR /data
 # A number, so that Kubernetes' runAsNonRoot can see that it is not 0.
 USER 10001:10001
 EXPOSE 8001 9464 9465
