@@ -121,7 +121,7 @@ class WorkerRecords:
             self._guarded(self._finish)
             for file in (self._requests, self._health_file, self._text):
                 file.close()
-            self.lost += len(self._attempts) + len(self._health)
+            self.lost += len(self._attempts) + len(self._health) + (self._making[0] if self._making else 0)
         return self.lost
 
     def flush(self) -> None:

@@ -169,6 +169,19 @@ def test_much_that_waits_gets_longer_turns(open_two: Open, attempt: MakeAttempt)
     writer.finish("finished", workers=ends(sinks))
 
 
+def test_a_batch_in_the_making_when_writing_fails_is_counted(open_two: Open, attempt: MakeAttempt) -> None:
+    writer, sinks = open_two()
+    for i in range(100):
+        sinks[0].attempt(attempt(index=i))
+    assert sinks[0].work()
+    sinks[0].failed = "No space left on device"
+    assert not sinks[0].work()
+    assert sinks[0].close() == 100
+    sinks[1].close()
+    with pytest.raises(StorageError, match="No space left"):
+        writer.finish("finished", workers=[WorkerEnd(0, None, "No space left on device", 100)])
+
+
 def test_a_failed_write_counts_what_is_lost(open_two: Open, attempt: MakeAttempt) -> None:
     """Built, half built and queued rows are lost alike, and each is counted once."""
     writer, sinks = open_two()
