@@ -27,6 +27,8 @@ FLUSH_INTERVAL_S = 0.5
 #: Bounds of one batch.
 BATCH_ROWS = 64
 BATCH_CHUNKS = 16_384
+#: An attempt of more chunks counts as several.
+SHORT_CHUNKS = 100
 #: Of attempts that wait -> how long one turn may hold the loop: usually one piece; a loop that falls behind gives up
 #: punctuality, which the run tells, for memory.
 TURNS_NS = ((1_000, 0), (10_000, 2_000_000), (2**62, 20_000_000))
@@ -104,12 +106,19 @@ class WorkerRecords:
             return False
         try:
             begun_ns = self._worked_ns = now_ns()
-            turn_ns = next(ns for most, ns in TURNS_NS if len(self._attempts) < most)
+            turn_ns = next(ns for most, ns in TURNS_NS if self._waiting() < most)
             while (more := self._guarded(self._step)) and now_ns() - begun_ns < turn_ns:
                 pass
             return more
         finally:
             self._making_lock.release()
+
+    def _waiting(self) -> int:
+        """Attempts that wait, a long one counted as so many short ones, judged by the first."""
+        try:
+            return len(self._attempts) * (1 + len(self._attempts[0].ledger) // SHORT_CHUNKS)
+        except IndexError:
+            return 0
 
     def close(self) -> int:
         """Write the rest and end the files. Returns the number of records that could not be written. Idempotent."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,12 @@ def open_two(tmp_path: Path, manifest: Callable[..., Manifest], phase: Callable[
         return writer, [setup(0), setup(1)]
 
     return start
+
+
+def count_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every look at the clock takes 0.1 ms: how many pieces a turn has does not depend on the machine."""
+    ticks = count(time.monotonic_ns(), 100_000)
+    monkeypatch.setattr("loadgen.record.worker.now_ns", lambda: next(ticks))
 
 
 def fill(sinks: list[Any], attempt: MakeAttempt) -> None:
@@ -155,17 +162,37 @@ def test_a_batch_in_the_making_is_not_lost(open_two: Open, attempt: MakeAttempt)
     assert open_run(writer.path).requests["seq"].to_pylist() == list(range(101))
 
 
-def test_much_that_waits_gets_longer_turns(open_two: Open, attempt: MakeAttempt) -> None:
+def test_much_that_waits_gets_longer_turns(
+    open_two: Open, attempt: MakeAttempt, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A loop that falls behind gives up punctuality, not memory."""
     writer, sinks = open_two()
     one = attempt()
     for _ in range(20_000):
         sinks[0].attempt(one)
+    count_steps(monkeypatch)
     turns = 0
     while len(sinks[0]._attempts) > 10_000:
         sinks[0].work()
         turns += 1
     assert turns < 10_000 / 64, "less than one turn a batch"
+    writer.finish("finished", workers=ends(sinks))
+
+
+def test_few_long_attempts_count_as_many(open_two: Open, attempt: MakeAttempt, monkeypatch: pytest.MonkeyPatch) -> None:
+    """E31: 200 answers of 2,000 chunks are as much work, and memory, as thousands of short ones."""
+    writer, sinks = open_two()
+    long = attempt([(S + i, 1) for i in range(2_000)])
+    for _ in range(200):
+        sinks[0].attempt(long)
+    assert sinks[0]._waiting() == 200 * 21
+    count_steps(monkeypatch)
+    turns = 0
+    while sinks[0]._attempts:
+        sinks[0].work()
+        turns += 1
+    assert turns < 200, "pieces are done many at a time"
+    assert sinks[0]._waiting() == 0
     writer.finish("finished", workers=ends(sinks))
 
 
