@@ -8,10 +8,11 @@ from loadgen.experiment.doctor import doctor
 from loadgen.experiment.doctor_table import render_doctor
 from loadgen.experiment.driving import DEFAULT_TRANSPORT, worker_count
 from loadgen.experiment.init import ServerReport, describe_server
-from loadgen.experiment.judging import Judged, judge_run, save_judged
+from loadgen.experiment.judging import Judged, judge_run, save_found, save_judged
 from loadgen.experiment.lengths import measure_lengths
 from loadgen.experiment.preflight import Preflight, ReadyArm, preflight
 from loadgen.experiment.progress import Progress
+from loadgen.experiment.shapes import found_in, run_experiment
 from loadgen.experiment.single import RunOptions, RunResult, run_scenario
 from loadgen.experiment.sweep import SweepOptions, SweepResult, SweepWatch, run_sweep
 from loadgen.experiment.sweep_planned import SweepPlanned, planned_sweep
@@ -45,6 +46,7 @@ __all__ = [
     "demo_vllm",
     "describe_server",
     "doctor",
+    "found_in",
     "is_sweep",
     "judge_run",
     "last_pass",
@@ -55,9 +57,11 @@ __all__ = [
     "readings_line",
     "readings_table",
     "render_doctor",
+    "run_experiment",
     "run_scenario",
     "run_sweep",
     "save_doctor",
+    "save_found",
     "save_judged",
     "save_sweep",
     "save_sweep_page",
