@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from server_adapters.rehearsal.config import DTYPES, SPEC_METRICS, TEMPLATES, RehearsalConfig
 from server_adapters.rehearsal.faults import KINDS
 from server_adapters.rehearsal.hardware import GPUS, MODELS
-from server_adapters.rehearsal.serve import from_json, serve
+from server_adapters.rehearsal.serve import EngineExitError, from_json, serve
 
 _DEFAULTS = RehearsalConfig()
 
@@ -56,7 +56,8 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Serve until interrupted. 2 where the configuration cannot run or the port cannot be had."""
+    """Serve until interrupted. 1 where a fault ended the process, 2 where the configuration cannot run or the port
+    cannot be had."""
     options = vars(parser().parse_args(argv))
     child = options.pop("child")
     try:
@@ -67,6 +68,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (ValueError, OSError) as error:
         print(f"specload rehearse: {error}", file=sys.stderr)
         return 2
+    except EngineExitError as error:
+        print(f"specload rehearse: {error}", file=sys.stderr)
+        return 1
     return 0
 
 

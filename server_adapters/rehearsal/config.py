@@ -16,6 +16,7 @@ Dtype = Literal["bfloat16", "float16"]
 DTYPES: tuple[Dtype, ...] = ("bfloat16", "float16")
 Template = Literal["plain", "system"]
 TEMPLATES: tuple[Template, ...] = ("plain", "system")
+OTHER_TEMPLATE: Mapping[Template, Template] = {"plain": "system", "system": "plain"}
 #: Sampling fields that --generation-config may give a default, and their types.
 _DEFAULTABLE: Mapping[str, type[float] | type[int]] = {"temperature": float, "top_p": float, "top_k": int}
 SPEC_METRICS: tuple[SpecMetrics, ...] = ("none", "summary", "detailed")
