@@ -131,8 +131,8 @@ class EngineConfig:
     hardware.
 
     `speed` > 1 makes every step that many times faster; `jitter` is the sigma of a log-normal factor on
-    step times. `phantom_rounds`: a full prefix hit of a new request counts one round of k rejected drafts,
-    as vLLM >= 0.25 does."""
+    step times. `numerics`: sigma of the noise of the target's logits, nat (numerics.py). `phantom_rounds`: a
+    full prefix hit of a new request counts one round of k rejected drafts, as vLLM >= 0.25 does."""
 
     speculation: SpeculationConfig | None = None
     hardware: str = "h100"
@@ -150,6 +150,7 @@ class EngineConfig:
     max_num_queued_tokens: int | None = None
     speed: float = 1.0
     jitter: float = 0.02
+    numerics: float = 0.0
     seed: int = 0
 
 
