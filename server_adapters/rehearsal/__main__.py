@@ -38,6 +38,8 @@ def parser() -> argparse.ArgumentParser:
     add("--port", type=int, default=8001, help="0 takes a free one")
     add("--speed", type=float, default=_DEFAULTS.speed, help="times real time")
     add("--jitter", type=float, default=_DEFAULTS.jitter, help="sigma of a step's log-normal factor")
+    add("--numerics", type=float, default=_DEFAULTS.numerics, metavar="SIGMA",
+        help="noise of the target's logits in nat, new in every step: near ties flip from run to run")  # fmt: skip
     add("--seed", type=int, default=_DEFAULTS.seed)
     add("--fault", action="append", default=[], dest="faults", metavar="NAME[:KEY=VALUE,…]")
     add("--max-num-seqs", type=int, default=_DEFAULTS.max_num_seqs)

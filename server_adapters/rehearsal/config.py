@@ -33,6 +33,7 @@ class RehearsalConfig:
     `dtype` is told, and changes nothing else (both take two bytes). `template` "system" puts a system message before
     chats that begin with none. `generation_config`, "temperature=0.6,top_k=20": defaults of what a request leaves out,
     as a model's generation_config.json has them.
+    `numerics`: sigma of the noise of the target's logits, nat.
     `max_pending_truths`: finished requests kept for /rehearsal/truth.
     """
 
@@ -49,6 +50,7 @@ class RehearsalConfig:
     port: int = 0
     speed: float = 1.0
     jitter: float = 0.02
+    numerics: float = 0.0
     seed: int = 0
     faults: tuple[str, ...] = ()
     max_num_seqs: int = 256

@@ -12,10 +12,13 @@ round."""
 
 from __future__ import annotations
 
+from math import isfinite
+
 from server_adapters.rehearsal.admission import validate
 from server_adapters.rehearsal.hardware import Roofline
 from server_adapters.rehearsal.kvcache import BlockPool
 from server_adapters.rehearsal.models import Models, load_models
+from server_adapters.rehearsal.numerics import Numerics
 from server_adapters.rehearsal.output_faults import begin_faults
 from server_adapters.rehearsal.rows import Row
 from server_adapters.rehearsal.sampler import SequenceSampler
@@ -41,8 +44,8 @@ from server_adapters.rehearsal.types import (
 class Engine:
     """One engine replica. `switches` may be changed at any time and hold from the next step on.
 
-    Raises ValueError for a configuration that cannot run (unknown preset, weights or one full-length
-    request that do not fit the memory). Everything random derives from `config.seed` and the requests'
+    Raises ValueError for a configuration that cannot run (unknown preset, impossible noise, weights or one
+    full-length request that do not fit the memory). Everything random derives from `config.seed` and the requests'
     seeds."""
 
     def __init__(self, config: EngineConfig, models: Models | None = None) -> None:
@@ -70,6 +73,10 @@ class Engine:
         self._sequences: dict[str, SequenceState] = {}
         self._submitted = 0
         self._phantoms = config.phantom_rounds and speculation is not None and not speculation.schedule
+        if not (isfinite(config.numerics) and config.numerics >= 0.0):
+            raise ValueError(f"numerics must be finite and not negative, not {config.numerics}")
+        self._numerics = Numerics(config.numerics, config.seed) if config.numerics > 0.0 else None
+        self._steps = 0
         self._clock = StepClock(config, self.roofline)
         self.reset_counters()
 
@@ -117,7 +124,7 @@ class Engine:
         seed = params.seed if params.seed is not None else self.config.seed * 1_000_003 + number
         task_type = request.task_type or self.models.classify(request.prompt_token_ids)
         sampler = SequenceSampler(
-            self.models, task_type, request.prompt_token_ids, params, seed, speculation, self.switches
+            self.models, task_type, request.prompt_token_ids, params, seed, speculation, self.switches, self._numerics
         )
         spec = SpecStats(speculation.num_speculative_tokens) if speculation else None
         rule = StopRule(params, self.tokenizer.eos_id, request.faults)
@@ -140,6 +147,9 @@ class Engine:
         plan = self._scheduler.plan(k)
         if not plan.prefills and not plan.decodes:
             return None
+        self._steps += 1
+        if self._numerics is not None:
+            self._numerics.begin(self._steps)
         self._book_admissions(plan, now_s)
         prefilled = sum(tokens for _, tokens in plan.prefills)
         proposals = [(s, *self._propose(s, drafts)) for s, drafts in plan.decodes]

@@ -11,11 +11,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from server_adapters.rehearsal.models import Models
 from server_adapters.rehearsal.ngram import Floats, Node
+from server_adapters.rehearsal.numerics import Numerics
 from server_adapters.rehearsal.proposer import NGramProposer
 from server_adapters.rehearsal.rows import Row, RowShape, token_logprobs
 from server_adapters.rehearsal.scripts import Script
@@ -51,7 +53,7 @@ def residual_token(p: Row, q: Row | None, drafted: int, u: float) -> int:
 class SequenceSampler:
     """The sampling state of one request. `task_type` picks the models; `position` counts the tokens drawn
     so far; `logprobs` are those of the last `verify`, where the request wants them; a `script` says the tokens instead
-    of the target."""
+    of the target. With `numerics` the target's rows have noise; the drafter's, which change no output, have none."""
 
     def __init__(
         self,
@@ -62,12 +64,13 @@ class SequenceSampler:
         seed: int,
         speculation: SpeculationConfig | None,
         switches: Switches,
+        numerics: Numerics | None = None,
     ) -> None:
         self.position = 0
         self.script: Script | None = None
         self.logprobs: list[TokenLogprobs] = []
         self._num_logprobs = params.logprobs
-        self._switches = switches
+        self._switches, self._numerics = switches, numerics
         self._min_tokens = params.min_tokens
         self._eos_id = models.tokenizer.eos_id
         self._target, self._draft = models.target[task_type], models.draft[task_type]
@@ -76,11 +79,13 @@ class SequenceSampler:
         self._target_node, self._draft_node = models.start(task_type, prompt_token_ids)
         self._stale_node = self._draft_node
         self._uniforms = uniforms(seed)
-        shape = RowShape(params.temperature, params.top_p, params.top_k)
+        shape = RowShape(
+            params.temperature, params.top_p, params.top_k, min_p=params.min_p, logit_bias=params.logit_bias
+        )
         sayable = models.tokenizer.output_size
         self._output_size = sayable
         masked_ids = tuple(sorted(t for t in {self._eos_id, *params.stop_token_ids} if t < sayable))
-        masked = RowShape(params.temperature, params.top_p, params.top_k, masked_ids) if params.min_tokens else shape
+        masked = replace(shape, masked_ids=masked_ids) if params.min_tokens else shape
         self._shapes = masked, shape
         self._views = models.views
         self._set_views()
@@ -118,6 +123,7 @@ class SequenceSampler:
             return self._follow(self.script, drafts)
         target, draft, tables, draws = self._target, self._draft, self._break_tables, self._uniforms
         masked, plain = self._target_views
+        numerics = self._numerics
         sayable = self._output_size
         unmasked_at = self._min_tokens - self.position
         node, draft_node, stale, number = self._target_node, self._draft_node, self._stale_node, self._breaks
@@ -127,7 +133,11 @@ class SequenceSampler:
         going = True
         while going:
             view = plain if accepted >= unmasked_at else masked
-            row = view.rows.get(node.shared) or view.build(node.shared)
+            raw = None
+            if numerics is None:
+                row = view.rows.get(node.shared) or view.build(node.shared)
+            else:
+                row, raw = view.perturbed(node.shared, numerics)
             if accepted < len(drafts):
                 token = drafts[accepted]
                 q = proposals[accepted]
@@ -142,7 +152,7 @@ class SequenceSampler:
                 token = bisect_right(row.cdf, next(draws))
             emitted.append(token)
             if raws is not None:
-                raws.append(self._raw(node))
+                raws.append(self._raw(node) if raw is None else raw)
             symbol = token
             table = tables[token]
             if table is not None:
