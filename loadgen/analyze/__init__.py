@@ -40,6 +40,7 @@ from loadgen.analyze.found import (
     Losses,
     Settled,
     State,
+    found_schema,
     worst_state,
 )
 from loadgen.analyze.metrics import METRICS, MetricSpec
@@ -339,6 +340,7 @@ __all__ = [
     "family",
     "fit_cost",
     "format_check",
+    "found_schema",
     "holm",
     "knee",
     "log_ratio_t",

@@ -80,10 +80,14 @@ def _code(result: RunResult) -> Exit:
 
 
 def worst(verdicts: Sequence[Verdict]) -> Exit:
-    words = {verdict.verdict for verdict in verdicts}
+    return worst_of([verdict.verdict for verdict in verdicts])
+
+
+def worst_of(words: Sequence[str]) -> Exit:
+    """Of pass, fail and inconclusive."""
     if "fail" in words:
         return Exit.FAIL
-    return Exit.PASS if words == {"pass"} else Exit.INCONCLUSIVE
+    return Exit.PASS if set(words) == {"pass"} else Exit.INCONCLUSIVE
 
 
 def there(verdict: Verdict | None, run: Path) -> Verdict:

@@ -2,6 +2,7 @@
 
 from loadgen.experiment.ceiling import Ceiling, DoctorReport, save_doctor
 from loadgen.experiment.check import CheckReport, check
+from loadgen.experiment.checklist import checklist_from, evidence_of, read_evidence
 from loadgen.experiment.comparing import Compared, compare_two, last_pass
 from loadgen.experiment.demo import demo_rehearsal, demo_vllm
 from loadgen.experiment.doctor import doctor
@@ -44,12 +45,14 @@ __all__ = [
     "Switched",
     "WatchMetrics",
     "check",
+    "checklist_from",
     "compare_two",
     "demo_rehearsal",
     "demo_vllm",
     "describe_server",
     "doctor",
     "dry_run",
+    "evidence_of",
     "found_in",
     "is_sweep",
     "judge_run",
@@ -59,6 +62,7 @@ __all__ = [
     "planned_sweep",
     "preflight",
     "pull",
+    "read_evidence",
     "readings_line",
     "readings_table",
     "render_doctor",

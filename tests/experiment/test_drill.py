@@ -15,7 +15,7 @@ import yaml
 from rich.console import Console
 
 from loadgen.analyze import DrillPull, DrillResult
-from loadgen.experiment import RunOptions, RunResult, found_in, run_experiment
+from loadgen.experiment import RunOptions, RunResult, checklist_from, found_in, run_experiment
 from loadgen.record import open_run
 from loadgen.report import RunProgress, render_html
 from loadgen.scenario import load_scenario
@@ -111,6 +111,9 @@ async def test_a_reload_moves_everybody_and_loses_nobody(front: Gateway, drilled
     run = open_run(result.path)
     assert found_in(run) == found, "made again from the directory alone"
     assert json.loads((result.path / "drill.json").read_bytes()) == json.loads(found.model_dump_json())
+    shown = next(item for item in checklist_from([result.path]).items if item.name == "kill_switch")
+    assert shown.state == {"pass": "pass", "inconclusive": "not_shown"}[found.state], shown
+    assert (shown.evidence, shown.numbers["lost"]) == ([run.manifest.run_id], 0.0)
     page = render_html(result.summary, run.manifest, found)
     assert "The load around the pulls of the switch" in page
     assert "Requests around each pull" in page

@@ -2,6 +2,7 @@
 
 from loadgen.analyze.found.base import EXPERIMENT_SCHEMA, ExperimentResult, State, worst_state
 from loadgen.analyze.found.drill import CourseBin, DrillPull, DrillResult, Losses, Settled
+from loadgen.analyze.found.kinds import found_schema
 
 __all__ = [
     "EXPERIMENT_SCHEMA",
@@ -12,5 +13,6 @@ __all__ = [
     "Losses",
     "Settled",
     "State",
+    "found_schema",
     "worst_state",
 ]
