@@ -39,7 +39,7 @@ def test_every_number_of_a_pull_and_every_limit_is_defined() -> None:
 
 def test_the_constants_are_those_of_the_analysis() -> None:
     assert f"within {ALIKE:.0%}".replace("%", " %") in TEXT
-    assert f"of {RESAMPLES:,} windows drawn" in TEXT
+    assert f"of {RESAMPLES:,} stretches drawn" in TEXT
     assert f"more than {UNSTEADY_SHARE:.0%}".replace("%", " %") in TEXT
     assert f"p < {UNSTEADY_P}" in TEXT
     assert f"fewer than {LEAST_AFTER}\nrequests followed" in TEXT

@@ -15,9 +15,11 @@ Metric = Literal["ttft_s", "tpot_s"]
 SOURCE = "client"
 #: The reference is the last such share of the time after the pull.
 REFERENCE_SHARE = 0.5
-#: Of the medians of windows drawn from the reference, so many lie inside.
+#: Of stretches drawn from the reference, such a share lies inside with all their windows.
 COVERED = 0.99
-RESAMPLES = 2_000
+RESAMPLES = 1_000
+#: Windows of a stretch, at most: a longer load is judged a little more strictly.
+MOST_WINDOWS = 1_000
 #: Levels so near to each other are one, as in a warm-up.
 ALIKE = 0.05
 #: The halves of a reference that is steady do not differ by more, unless by chance of this size.
@@ -39,7 +41,7 @@ def settled(metric: Metric, sent_ns: Ints, values: Floats, pull_ns: int, until_n
     if unsteady is not None:
         return _not(metric, unsteady, median, n)
     medians = _rolling(found, window)
-    low, high = _interval(reference, window)
+    low, high = _band(reference, window, len(medians))
     first = _first_to_stay(medians, low, high)
     if sent[first] >= begin_ns:
         why = "latency was not yet at the level of the second half when that began"
@@ -63,17 +65,26 @@ def _rolling(values: Floats, window: int) -> Floats:
     return found
 
 
-def _interval(reference: Floats, window: int) -> tuple[float, float]:
-    """Where medians of windows lie at this level: those of the reference itself, 99 % of those drawn from it, and what
-    differs from its median by no more than 5 %."""
-    own = _rolling(reference, window)
-    drawn = np.random.default_rng(len(reference)).choice(reference, (RESAMPLES, window))
-    low, high = np.quantile(np.median(drawn, axis=1), [(1 - COVERED) / 2, (1 + COVERED) / 2])
-    middle = float(np.median(reference))
-    return (
-        float(min(own.min(), low, middle * (1 - ALIKE))),
-        float(max(own.max(), high, middle * (1 + ALIKE))),
-    )
+def _band(reference: Floats, window: int, windows: int) -> tuple[float, float]:
+    """Where medians of windows lie at this level: those of the reference itself, all `windows` in a row of 99 of 100
+    stretches drawn from it, and what differs from its median by no more than 5 %."""
+    own, middle = _rolling(reference, window), float(np.median(reference))
+    lowest, highest = _extremes(reference, window, windows)
+    low, high = float(np.quantile(lowest, (1 - COVERED) / 2)), float(np.quantile(highest, (1 + COVERED) / 2))
+    return min(float(own.min()), low, middle * (1 - ALIKE)), max(float(own.max()), high, middle * (1 + ALIKE))
+
+
+def _extremes(reference: Floats, window: int, windows: int) -> tuple[Floats, Floats]:
+    """Of every stretch drawn, its lowest and its highest window: blocks of `window` neighbours one after the other, so
+    that what neighbours have in common stays."""
+    blocks = np.lib.stride_tricks.sliding_window_view(reference, window)
+    random = np.random.default_rng(len(reference))
+    count = -(-(min(windows, MOST_WINDOWS) + window - 1) // window)
+    found = np.empty((2, RESAMPLES))
+    for i in range(RESAMPLES):
+        medians = _rolling(blocks[random.integers(0, len(blocks), count)].ravel(), window)
+        found[:, i] = medians.min(), medians.max()
+    return found[0], found[1]
 
 
 def _first_to_stay(medians: Floats, low: float, high: float) -> int:
