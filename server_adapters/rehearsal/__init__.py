@@ -33,6 +33,7 @@ from server_adapters.rehearsal.types import (
     StepResult,
     Switches,
     TaskType,
+    TokenLogprobs,
 )
 
 __all__ = [
@@ -64,6 +65,7 @@ __all__ = [
     "StepResult",
     "Switches",
     "TaskType",
+    "TokenLogprobs",
     "Tokenizer",
     "corpus_cases",
     "load_models",

@@ -73,7 +73,8 @@ class Face:
             ids = prompt_tokens(self._tokenizer, asked.only_prompt(), scramble=scramble)
             most, fallback = asked.max_tokens, 16
         asked = asked.with_defaults(self._sampling_defaults)
-        sampling = asked.sampling(max_tokens_for(most, fallback, len(ids), limit, strict=endpoint == "chat"))
+        most = max_tokens_for(most, fallback, len(ids), limit, strict=endpoint == "chat")
+        sampling = asked.sampling(most, asked.num_logprobs())
         public_id = request.headers.get("x-request-id") or secrets.token_hex(8)
         priority = self._priority(asked, request)
         stream = self._submit(EngineRequest(public_id, tuple(ids), sampling, priority, asked.cache_salt), number)

@@ -269,6 +269,7 @@ class Engine:
             sequence.num_preemptions,
             sequence.times,
             sequence.spec,
+            None if sequence.request.sampling.logprobs is None else sequence.sampler.logprobs[: len(tokens)],
         )
 
     def _book_admissions(self, plan: StepPlan, now_s: float) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from server_adapters.rehearsal.engine import Engine
 from server_adapters.rehearsal.faults import Faults
 from server_adapters.rehearsal.histograms import EngineHistograms
-from server_adapters.rehearsal.types import EngineCounters, EngineRequest, RequestOutput, StepResult
+from server_adapters.rehearsal.types import EngineCounters, EngineRequest, RequestOutput, StepResult, TokenLogprobs
 
 GIVE_UP_S = 0.25
 SATURATED_LAG_S = 0.05
@@ -76,6 +76,7 @@ class Delta:
     due_s: float
     final: RequestOutput | None
     error: str | None = None
+    logprobs: list[TokenLogprobs] = field(default_factory=list)
 
 
 @dataclass(slots=True, eq=False)
@@ -89,6 +90,7 @@ class Stream:
     due_s: float = 0.0
     final: RequestOutput | None = None
     error: str | None = None
+    logprobs: list[TokenLogprobs] = field(default_factory=list)
     num_cached_tokens: int = 0
     last_token_s: float | None = None
     draft_time_s: float = 0.0
@@ -106,6 +108,8 @@ class Stream:
     def push(self, output: RequestOutput, due_s: float) -> None:
         """Add what a step gave."""
         self.pending += output.new_token_ids
+        if output.logprobs:
+            self.logprobs += output.logprobs
         self.num_cached_tokens = output.num_cached_tokens
         self.due_s = due_s
         if output.finish_reason is not None:
@@ -122,8 +126,8 @@ class Stream:
         if not self.pending and not self.ended:
             self._waiter = asyncio.get_running_loop().create_future()
             await self._waiter
-        delta = Delta(self.pending, self.due_s, self.final, self.error)
-        self.pending = []
+        delta = Delta(self.pending, self.due_s, self.final, self.error, self.logprobs)
+        self.pending, self.logprobs = [], []
         return delta
 
     def _wake(self) -> None:

@@ -15,9 +15,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from server_adapters.rehearsal.models import Models
+from server_adapters.rehearsal.ngram import Node
 from server_adapters.rehearsal.proposer import NGramProposer
-from server_adapters.rehearsal.rows import Row, RowShape
-from server_adapters.rehearsal.types import SamplingParams, SpeculationConfig, Switches, TaskType
+from server_adapters.rehearsal.rows import Row, RowShape, token_logprobs
+from server_adapters.rehearsal.types import SamplingParams, SpeculationConfig, Switches, TaskType, TokenLogprobs
 
 _BUFFERED_UNIFORMS = 64
 
@@ -48,7 +49,7 @@ def residual_token(p: Row, q: Row | None, drafted: int, u: float) -> int:
 
 class SequenceSampler:
     """The sampling state of one request. `task_type` picks the models; `position` counts the tokens drawn
-    so far."""
+    so far; `logprobs` are those of the last `verify`, where the request wants them."""
 
     def __init__(
         self,
@@ -61,6 +62,8 @@ class SequenceSampler:
         switches: Switches,
     ) -> None:
         self.position = 0
+        self.logprobs: list[TokenLogprobs] = []
+        self._num_logprobs = params.logprobs
         self._switches = switches
         self._min_tokens = params.min_tokens
         self._eos_id = models.tokenizer.eos_id
@@ -78,6 +81,7 @@ class SequenceSampler:
         views = models.views
         self._target_views = views.get(self._target, masked), views.get(self._target, shape)
         self._draft_views = views.get(self._draft, masked), views.get(self._draft, shape)
+        self._raw_view = None if params.logprobs is None else views.get(self._target, RowShape(1.0, 1.0, 0))
         self._lookup = None
         if speculation is not None and speculation.method == "ngram":
             self._lookup = NGramProposer(prompt_token_ids, speculation.prompt_lookup_min, speculation.prompt_lookup_max)
@@ -98,6 +102,7 @@ class SequenceSampler:
         unmasked_at = self._min_tokens - self.position
         node, draft_node, stale, number = self._target_node, self._draft_node, self._stale_node, self._breaks
         emitted: list[int] = []
+        visited: list[Node] | None = None if self._raw_view is None else []
         accepted = 0
         going = True
         while going:
@@ -116,6 +121,8 @@ class SequenceSampler:
                 going = False
                 token = bisect_right(row.cdf, next(draws))
             emitted.append(token)
+            if visited is not None:
+                visited.append(node.shared)
             symbol = token
             table = tables[token]
             if table is not None:
@@ -130,7 +137,17 @@ class SequenceSampler:
         self.position += len(emitted)
         if self._lookup is not None:
             self._lookup.extend(emitted)
+        if visited is not None:
+            self._tell(emitted, visited)
         return emitted, accepted
+
+    def _tell(self, emitted: Sequence[int], visited: Sequence[Node]) -> None:
+        """Log probabilities of the emitted tokens at the nodes they were drawn from."""
+        view, top = self._raw_view, self._num_logprobs
+        assert view is not None
+        assert top is not None
+        rows = (view.rows.get(node) or view.build(node) for node in visited)
+        self.logprobs = [token_logprobs(row.vector, token, top) for row, token in zip(rows, emitted, strict=True)]
 
     def _recover(self, row: Row, q: Row | None, drafted: int) -> int:
         u = next(self._uniforms)

@@ -24,6 +24,7 @@ from server_adapters.rehearsal.types import (
     StepResult,
     Switches,
     TaskType,
+    TokenLogprobs,
 )
 
 
@@ -73,7 +74,7 @@ class Record:
     """One request of one arm. Times are virtual seconds of the arm's clock; None: it did not happen.
 
     `chunk_times_s` and `chunk_tokens`: every delivery, the first being the prefill's token. `outcome` is
-    "ok" or "rejected" (queue full). `spec` None: no speculation configured."""
+    "ok" or "rejected" (queue full). `spec` None: no speculation configured. `logprobs` None: the case did not ask."""
 
     arm: str
     stage: int
@@ -92,6 +93,7 @@ class Record:
     chunk_times_s: list[float] = field(default_factory=list)
     chunk_tokens: list[int] = field(default_factory=list)
     spec: SpecStats | None = None
+    logprobs: list[TokenLogprobs] | None = None
 
 
 @dataclass(slots=True)
@@ -227,6 +229,8 @@ class _StageRun:
             emitted += len(output.new_token_ids)
             record = self._live[output.request_id]
             record.token_ids += output.new_token_ids
+            if output.logprobs is not None:
+                record.logprobs = (record.logprobs or []) + output.logprobs
             record.chunk_times_s.append(self._now_s)
             record.chunk_tokens.append(len(output.new_token_ids))
             if output.finish_reason is not None:

@@ -33,7 +33,7 @@ class QueueFullError(RuntimeError):
 @dataclass(frozen=True, slots=True)
 class SamplingParams:
     """Sampling of one request. `temperature` 0 is greedy; `top_k` 0 or -1 is off; `seed` None: the engine
-    picks one.
+    picks one. `logprobs`: how many of the most likely tokens are told beside each emitted one; None: nothing is told.
 
     `stop` strings end the request after the round in which their text appears: the round's tokens all
     count, the text is cut (vLLM's detokenizer does the same). `min_tokens` masks EOS and `stop_token_ids`
@@ -48,6 +48,18 @@ class SamplingParams:
     ignore_eos: bool = False
     stop: tuple[str, ...] = ()
     stop_token_ids: tuple[int, ...] = ()
+    logprobs: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogprobs:
+    """Natural logarithms of the target's own distribution at one position, before temperature, top-k, top-p and masks
+    (vLLM's default `logprobs_mode`, raw_logprobs): of the emitted token, and of the most likely ones as (id, log
+    probability), best first, lowest id at ties. Minus infinity for what the model cannot say."""
+
+    token_id: int
+    logprob: float
+    top: tuple[tuple[int, float], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +198,7 @@ class RequestOutput:
     `num_drafted` and `num_accepted` describe the round behind it (0, 0 for a step without drafts), before
     trimming. `stop_reason`: the stop string or stop token id; None for EOS. `text_end`: with a stop string,
     the number of characters of the decoded output to keep. `spec` is None while speculation is not
-    configured."""
+    configured. `logprobs`: one for each new token, None where the request did not ask."""
 
     request_id: str
     new_token_ids: list[int]
@@ -201,6 +213,7 @@ class RequestOutput:
     num_preemptions: int
     times: RequestTimes
     spec: SpecStats | None
+    logprobs: list[TokenLogprobs] | None = None
 
 
 @dataclass(slots=True)
