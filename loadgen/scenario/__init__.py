@@ -2,6 +2,8 @@
 
 from loadgen.scenario.arms import Arm, SecretSource
 from loadgen.scenario.base import Environment
+from loadgen.scenario.canary import AT_LEAST, BY_COUNTERS, BY_PROBES, CanaryKeys, CanaryLimits, ProbeKeys, Webhook
+from loadgen.scenario.canary_checks import WINDOW_BLOCKS
 from loadgen.scenario.comparison import (
     ROUNDS,
     Comparison,
@@ -39,13 +41,19 @@ from loadgen.scenario.workload import SamplingKeys, SharedPrefix, Task, Workload
 
 __all__ = [
     "AGGREGATES",
+    "AT_LEAST",
+    "BY_COUNTERS",
+    "BY_PROBES",
     "LIVE_SELECTORS",
     "METRICS",
     "ROUNDS",
     "SELECTORS",
+    "WINDOW_BLOCKS",
     "Arm",
     "ArrivalStage",
     "AxisValue",
+    "CanaryKeys",
+    "CanaryLimits",
     "CommandLauncher",
     "Comparison",
     "ConcurrencyStage",
@@ -66,6 +74,7 @@ __all__ = [
     "Operator",
     "OwnPrompt",
     "PairedLengths",
+    "ProbeKeys",
     "PromptSet",
     "Ramp",
     "Reach",
@@ -91,6 +100,7 @@ __all__ = [
     "Uniform",
     "VllmLauncher",
     "Warmup",
+    "Webhook",
     "Workload",
     "chosen_baseline",
     "ends_by_time",
