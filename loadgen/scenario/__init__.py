@@ -25,6 +25,16 @@ from loadgen.scenario.secrets import read_secret
 from loadgen.scenario.stages import ArrivalStage, ConcurrencyStage, Ramp, Stage
 from loadgen.scenario.sweep import AxisValue, MaxRate, Sweep, SweepAxes, SweepSetting
 from loadgen.scenario.sweep_checks import launched_arm
+from loadgen.scenario.switch import (
+    AdapterCall,
+    Call,
+    CommandCall,
+    Direction,
+    HttpCall,
+    Switch,
+    secrets_of,
+    switch_secrets,
+)
 from loadgen.scenario.telemetry import Telemetry
 from loadgen.scenario.thresholds import (
     Condition,
@@ -49,20 +59,25 @@ __all__ = [
     "ROUNDS",
     "SELECTORS",
     "WINDOW_BLOCKS",
+    "AdapterCall",
     "Arm",
     "ArrivalStage",
     "AxisValue",
+    "Call",
     "CanaryKeys",
     "CanaryLimits",
+    "CommandCall",
     "CommandLauncher",
     "Comparison",
     "ConcurrencyStage",
     "Condition",
     "DeadlineKeys",
     "DesignName",
+    "Direction",
     "Empirical",
     "Environment",
     "Fixed",
+    "HttpCall",
     "Launcher",
     "Length",
     "Limits",
@@ -91,6 +106,7 @@ __all__ = [
     "Sweep",
     "SweepAxes",
     "SweepSetting",
+    "Switch",
     "Task",
     "Telemetry",
     "Threshold",
@@ -113,4 +129,6 @@ __all__ = [
     "read_thresholds",
     "refuse_segments",
     "scenario_schema",
+    "secrets_of",
+    "switch_secrets",
 ]

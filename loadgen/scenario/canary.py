@@ -17,6 +17,7 @@ from loadgen.scenario.base import (
     Seconds,
     Share,
 )
+from loadgen.scenario.switch import Switch
 
 _Window = Annotated[float, Field(ge=2, le=MAX_SECONDS)]
 _Few = Annotated[int, Field(ge=1, le=1000)]
@@ -106,6 +107,7 @@ class CanaryKeys(Model):
     on_fail: Literal["nothing", "switch"] = Field(
         "nothing", description="switch: pull the kill switch, once, when the state turns to fail"
     )
+    switch: Switch | None = Field(None, description="the kill switch; only its `off` is ever pulled")
     dry_run: bool = Field(False, description="call no webhook and pull no switch: only say what would have been done")
 
     @property

@@ -27,6 +27,8 @@ def canary_problems(scenario: Scenario) -> Iterator[tuple[Loc, str]]:
         yield ("canary",), f"needs two arms, a baseline and a canary; there are {', '.join(scenario.arms)}"
     if keys.probes is None and not keys.counters:
         yield ("canary", "counters"), "is false, and without probes there is nothing to watch"
+    if keys.on_fail == "switch" and keys.switch is None:
+        yield ("canary", "on_fail"), "is switch, and canary.switch does not say how it is pulled"
     if not any(getattr(keys.limits, name) is not None for name in _checked(keys)):
         yield ("canary", "limits"), "leave nothing to check"
     yield from _of_looks(scenario, keys)
