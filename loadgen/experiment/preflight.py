@@ -50,9 +50,14 @@ class Preflight:
 
 def redactor_of(scenario: Scenario) -> Redactor:
     """Masks the secrets of all arms. Raises ScenarioError where one cannot be read."""
+    return Redactor(arm_secrets(scenario))
+
+
+def arm_secrets(scenario: Scenario) -> list[SecretStr]:
+    """Of all arms. Raises ScenarioError where one cannot be read."""
     secrets = [s for arm in scenario.arms.values() for s in _headers(arm).values()]
     reaches = (reach_of(name, arm) for name, arm in scenario.arms.items())
-    return Redactor([*secrets, *(r.proxy_auth for r in reaches if r.proxy_auth is not None)])
+    return [*secrets, *(r.proxy_auth for r in reaches if r.proxy_auth is not None)]
 
 
 async def preflight(scenario: Scenario, only: Collection[str] | None = None) -> Preflight:

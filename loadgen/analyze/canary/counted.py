@@ -81,18 +81,19 @@ def counted_estimates(
 
 
 def traffic_share(
-    canary: CountedArm, baseline: CountedArm, probes: tuple[int, int] = (0, 0)
+    canary: CountedArm, baseline: CountedArm, probes: tuple[int, int], least_requests: int
 ) -> tuple[float | None, str | None]:
     """The canary's part of the requests that both arms ended, our own `probes` (canary's, baseline's) left out; None
-    with the reason."""
+    with the reason. Fewer than `least_requests` others may be probes that ended at the window's edges."""
     found = []
     for name, arm, own in (("canary", canary, probes[0]), ("baseline", baseline, probes[1])):
         requests = arm.requests
         if requests is None:
             return None, f"not known ({name}: {'its requests are not counted' if arm.blocks else arm.why_nothing})"
         found.append(max(requests - own, 0.0))
-    if not sum(found):
-        return None, "not known (no request but our own)" if sum(probes) else "not known (no request)"
+    if sum(found) < least_requests:
+        ours = " but our own" if sum(probes) else ""
+        return None, f"not known ({sum(found):.0f} requests{ours}; at least {least_requests} are needed)"
     return found[0] / sum(found), None
 
 

@@ -131,7 +131,8 @@ class CanaryWindows:
         if not self._keys.counters:
             return None, "not known (canary.counters is false)"
         canary, baseline = (self._counted([data], name) for name in self._names)
-        return traffic_share(canary, baseline, (data.sent.get(self._names[0], 0), data.sent.get(self._names[1], 0)))
+        own = data.sent.get(self._names[0], 0), data.sent.get(self._names[1], 0)
+        return traffic_share(canary, baseline, own, self._keys.least_requests)
 
     def _counted(self, some: Sequence[WindowData], name: str) -> CountedArm:
         increases = [one for data in some for one in data.increases.get(name, [])]
