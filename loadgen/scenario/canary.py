@@ -24,6 +24,10 @@ _Few = Annotated[int, Field(ge=1, le=1000)]
 _State = Literal["ok", "doubtful", "fail", "no_data"]
 
 
+def _every_state() -> list[_State]:
+    return ["ok", "doubtful", "fail", "no_data"]
+
+
 class CanaryLimits(Model):
     """What each window's numbers must keep; null = not watched. Of checks that both sources can make, each makes its
     own."""
@@ -72,9 +76,7 @@ class Webhook(Model):
     secret: SecretSource | None = Field(
         None, description="key of the signature, base64, with or without whsec_ before it; default: not signed"
     )
-    on: list[_State] = Field(
-        default_factory=lambda: ["ok", "doubtful", "fail", "no_data"], description="new states that are told"
-    )
+    on: list[_State] = Field(default_factory=_every_state, description="new states that are told")
     timeout_s: Seconds = Field(5.0, description="of one try")
     tries: Annotated[int, Field(ge=1, le=20)] = Field(
         6, description="at most; after 1, 2, 4 … seconds, 60 at most, where the answer is no 2xx"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -141,9 +141,9 @@ def _errors(pairs: Pairs, seed: int) -> Estimate:
     return share_difference((canary, block), (baseline, block), seed=seed)
 
 
-def _floats(values: object) -> Floats:
-    return np.array(list(values), dtype=np.float64)  # type: ignore[call-overload,no-any-return]
+def _floats(values: Iterable[float]) -> Floats:
+    return np.array(list(values), dtype=np.float64)
 
 
-def _ints(values: object) -> Ints:
-    return np.array(list(values), dtype=np.int64)  # type: ignore[call-overload,no-any-return]
+def _ints(values: Iterable[int]) -> Ints:
+    return np.array(list(values), dtype=np.int64)

@@ -62,9 +62,9 @@ class CanaryMetrics:
         told.set("canary_traffic_share_ratio", standing.window.share, **name)
         for state in CANARY_STATES:
             told.set("canary_state", float(state == standing.state), **name, state=state)
-        told.inc("canary_windows_total", **name, state=standing.state)
+        told.inc("canary_windows_total", 1, **name, state=standing.state)
         if standing.changed:
-            told.inc("canary_transitions_total", **name, to=standing.state)
+            told.inc("canary_transitions_total", 1, **name, to=standing.state)
         for check in standing.checks:
             labels = self._check(check.check)
             told.set("canary_check_failing_windows", check.failing, **labels)
@@ -74,11 +74,11 @@ class CanaryMetrics:
 
     def probe(self, arm: str, outcome: str) -> None:
         if self._told is not None:
-            self._told.inc("canary_probes_total", **self._name, arm=arm, outcome=outcome)
+            self._told.inc("canary_probes_total", 1, **self._name, arm=arm, outcome=outcome)
 
     def call(self, hook: str, result: str) -> None:
         if self._told is not None:
-            self._told.inc("canary_hook_calls_total", **self._name, hook=hook, result=result)
+            self._told.inc("canary_hook_calls_total", 1, **self._name, hook=hook, result=result)
 
     def look(self, look: Scrape, since: CounterWindow | None) -> None:
         """The arms' counters, as `specload watch` tells them: the same recording rules read them."""

@@ -36,7 +36,8 @@ HOOKS_GRACE_S = 10.0
 @dataclass(frozen=True)
 class CanaryOptions:
     """How to watch. `for_s`: end by itself after the last whole window in so many seconds; None: when interrupted.
-    `dry_run`: as `canary.dry_run`. `client`: what webhooks connect by."""
+    `dry_run`: as `canary.dry_run`. `client`: what webhooks connect by. `stopping`: set by others, it ends as an
+    interrupt would."""
 
     out: Path
     for_s: float | None = None
@@ -44,6 +45,7 @@ class CanaryOptions:
     metrics: Metrics | None = None
     arm_urls: Mapping[str, str] = field(default_factory=dict)
     client: Client = plain_client
+    stopping: asyncio.Event | None = None
 
 
 class CanaryWatch(Protocol):
@@ -106,7 +108,7 @@ class _Monitor:
         self.records = CanaryRecords(options.out / canary_id, self._result(canary_id, dry_run))
         self._hooks.records = self.records
         self._start_ns = now_ns()
-        self._stopped = asyncio.Event()
+        self._stopped = options.stopping or asyncio.Event()
         self._prober: Prober | None = None
         self._scraper = Scraper(self._scraped_arms(), scenario.scrape.interval_s, scenario.scrape.timeout_s, self._look)
 
