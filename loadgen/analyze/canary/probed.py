@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -49,7 +49,8 @@ def probed_estimates(
     """Each of `wanted` (names of `canary.limits`), from pairs that both arms have answered or failed. Failed requests
     count as +inf in percentiles."""
     theirs = {probe.pair: probe for probe in baseline if probe.failed is not None}
-    pairs = [(p, theirs[p.pair]) for p in canary if p.failed is not None and p.pair in theirs]
+    # the halves of a pair may be due on both sides of a block's edge: the pair is in the canary's
+    pairs = [(p, replace(theirs[p.pair], block=p.block)) for p in canary if p.failed is not None and p.pair in theirs]
     pairs.sort(key=lambda pair: pair[0].pair)
     if len(pairs) < least_requests:
         why = f"{len(pairs)} pairs of probes ended in this time; at least {least_requests} are needed"

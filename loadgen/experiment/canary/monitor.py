@@ -21,7 +21,7 @@ from loadgen.experiment.canary.metrics import CanaryMetrics
 from loadgen.experiment.canary.probes import ProbeEnded, Prober
 from loadgen.experiment.canary.records import CanaryRecords, CanaryResult, iso
 from loadgen.experiment.canary.webhooks import Client, plain_client
-from loadgen.experiment.canary.windows import CanaryWindows
+from loadgen.experiment.canary.windows import CanaryWindows, WindowData
 from loadgen.experiment.lengths import measure_lengths
 from loadgen.experiment.preflight import Preflight, preflight
 from loadgen.export import Metrics
@@ -160,7 +160,8 @@ class _Monitor:
         try:
             cut_s = await self._every_window(began_s, probing)
         finally:
-            self.stop()
+            if self._prober is not None and not self._prober.stopping:
+                self._prober.stop()
             await asyncio.gather(*([probing] if probing else []), self._scraper.stop(), return_exceptions=True)
             await self._hooks.close(HOOKS_GRACE_S)
         if probing is not None and probing.exception() is not None:
@@ -178,10 +179,17 @@ class _Monitor:
             if await self._until(self._start_ns + round(number * self._keys.window_s * 1e9), probing):
                 break
             data, end_s = self._windows.cut(), time.time()
-            window = await asyncio.to_thread(self._windows.judge, data, begin_s, end_s)
-            self._judged(window)
+            self._judged(await self._window(number, data, begin_s, end_s))
             begin_s = end_s
         return begin_s
+
+    async def _window(self, number: int, data: WindowData, begin_s: float, end_s: float) -> CanaryWindow:
+        """A fault of ours costs one window, and is said: who watches for days must not end by it."""
+        try:
+            return await asyncio.to_thread(self._windows.judge, data, begin_s, end_s)
+        except Exception as bug:
+            self._say(f"window {number} could not be judged: internal error: {type(bug).__name__}: {bug}")
+            return CanaryWindow(number, begin_s, end_s, (), (), None, "not known (internal error)")
 
     async def _until(self, at_ns: int, probing: asyncio.Task[None] | None) -> bool:
         """True if it is over before."""

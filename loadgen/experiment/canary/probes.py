@@ -122,6 +122,10 @@ class Prober:
             if self._budget is not None:
                 self._budget.close()
 
+    @property
+    def stopping(self) -> bool:
+        return self._stopped.is_set()
+
     def stop(self) -> None:
         """First call: nothing new is sent; second: what is in flight is cut."""
         self._stopped.set()

@@ -25,7 +25,7 @@ from pydantic import SecretStr
 
 from loadgen.errors import ScenarioError
 from loadgen.redact import Redactor, printable
-from loadgen.scenario import Webhook, read_secret
+from loadgen.scenario import Reach, Webhook, read_secret
 
 HookResult = Literal["delivered", "failed", "dropped", "dry_run"]
 #: Events that one webhook may still have to tell; a further one is dropped, and said to be.
@@ -68,7 +68,7 @@ def signature(key: bytes, event_id: str, timestamp: int, body: bytes) -> str:
 
 def plain_client(url: str, timeout_s: float) -> AbstractAsyncContextManager[httpx.AsyncClient]:
     """No proxies of the environment, no redirects."""
-    return httpx.AsyncClient(timeout=timeout_s, follow_redirects=False, trust_env=False)
+    return httpx.AsyncClient(timeout=timeout_s, follow_redirects=False, **Reach("webhook").httpx_options())
 
 
 class Webhooks:

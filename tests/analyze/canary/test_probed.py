@@ -99,3 +99,10 @@ def test_one_chunk_answers_have_no_time_per_token() -> None:
     speedup, p50 = estimates(canary, probes(), "speedup", "tpot_p50_ratio")
     assert speedup.reason == "no pair has a time per token in both arms"
     assert p50.reason == "no request has this time in both arms"
+
+
+def test_a_pair_is_in_one_block_though_its_halves_were_due_in_two() -> None:
+    later = [replace(p, block=p.block + 1) for p in probes()]
+    speedup, p50 = estimates(probes(tpot_s=0.01), later, "speedup", "tpot_p50_ratio")
+    assert (speedup.value, speedup.n) == (pytest.approx(2.0), 24)
+    assert p50.value == pytest.approx(0.5)
