@@ -16,7 +16,7 @@ from loadgen.experiment.environment import Probed, capture
 from loadgen.experiment.network import Way
 from loadgen.record import ArmFacts
 from loadgen.redact import Redactor, names_of
-from loadgen.scenario import Arm, Reach, Scenario, SecretSource, reach_of, read_secret
+from loadgen.scenario import Arm, Reach, Scenario, SecretSource, reach_of, read_secret, switch_secrets
 from server_adapters import adapter_named
 from server_adapters.base import Adapter, Capabilities, Target, TargetError
 
@@ -49,8 +49,9 @@ class Preflight:
 
 
 def redactor_of(scenario: Scenario) -> Redactor:
-    """Masks the secrets of all arms. Raises ScenarioError where one cannot be read."""
-    return Redactor(arm_secrets(scenario))
+    """Masks the secrets of all arms, and of a drill's switch. Raises ScenarioError where one cannot be read."""
+    switch = () if scenario.drill is None else switch_secrets(scenario.drill.switch, "drill.switch")
+    return Redactor([*arm_secrets(scenario), *switch])
 
 
 def arm_secrets(scenario: Scenario) -> list[SecretStr]:

@@ -12,6 +12,7 @@ from loadgen.scenario.comparison import (
     ends_by_time,
     refuse_segments,
 )
+from loadgen.scenario.drill import DRILL_SCRAPE_S, Drill, DrillLimits, DrillSide
 from loadgen.scenario.launchers import CommandLauncher, Launcher, RehearsalLauncher, VllmLauncher
 from loadgen.scenario.lengths import Empirical, Fixed, Length, LogNormal, Normal, PairedLengths, Uniform
 from loadgen.scenario.limits import Limits, Safety, limits_of
@@ -54,6 +55,7 @@ __all__ = [
     "AT_LEAST",
     "BY_COUNTERS",
     "BY_PROBES",
+    "DRILL_SCRAPE_S",
     "LIVE_SELECTORS",
     "METRICS",
     "ROUNDS",
@@ -74,6 +76,9 @@ __all__ = [
     "DeadlineKeys",
     "DesignName",
     "Direction",
+    "Drill",
+    "DrillLimits",
+    "DrillSide",
     "Empirical",
     "Environment",
     "Fixed",

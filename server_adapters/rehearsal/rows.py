@@ -13,6 +13,7 @@ from math import inf, log
 import numpy as np
 
 from server_adapters.rehearsal.ngram import Floats, NGramModel, Node
+from server_adapters.rehearsal.numerics import Numerics
 from server_adapters.rehearsal.types import TokenLogprobs
 
 GREEDY_BELOW = 1e-5
@@ -107,6 +108,11 @@ class RowView:
         self.rows[node] = row
         self._views.count_recent()
         return row
+
+    def perturbed(self, node: Node, numerics: Numerics) -> tuple[Row, Floats]:
+        """A row that is made for this once, with noise, and the raw distribution behind it; nothing is kept."""
+        raw = numerics.perturb(self._model.probs(node))
+        return Row(self._shape.apply(raw.copy())), raw
 
     def age(self) -> None:
         """Drop the older rows; the recent ones become older."""

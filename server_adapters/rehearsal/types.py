@@ -63,8 +63,27 @@ class TokenLogprobs:
 
 
 @dataclass(frozen=True, slots=True)
+class OutputFaults:
+    """What a broken server does to the output of one request; None: nothing of that kind. Positions count output
+    tokens; a fault begins with the first step that finds so many.
+
+    `junk_after_stop`: the output goes on for so many tokens past EOS, a stop id or a stop string. `early_stop_at`: it
+    ends there, as if it had stopped. `cross_talk_at`: from there on it is the continuation of another live request.
+    `loop_at`: from there on its last `loop_period` tokens are repeated. `garble_at`: from there on its tokens are
+    random."""
+
+    junk_after_stop: int | None = None
+    early_stop_at: int | None = None
+    cross_talk_at: int | None = None
+    loop_at: int | None = None
+    loop_period: int = 6
+    garble_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class EngineRequest:
-    """One prompt to continue. `priority`: lower runs first. `cache_salt` isolates the prefix cache.
+    """One prompt to continue. `priority`: lower runs first. `cache_salt` isolates the prefix cache. `faults` None: a
+    sound server.
 
     `task_type` None lets the models recognise the task from the prompt, as the HTTP face does.
     """
@@ -75,6 +94,7 @@ class EngineRequest:
     priority: int = 0
     cache_salt: str | None = None
     task_type: TaskType | None = None
+    faults: OutputFaults | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +131,8 @@ class EngineConfig:
     hardware.
 
     `speed` > 1 makes every step that many times faster; `jitter` is the sigma of a log-normal factor on
-    step times. `phantom_rounds`: a full prefix hit of a new request counts one round of k rejected drafts,
-    as vLLM >= 0.25 does."""
+    step times. `numerics`: sigma of the noise of the target's logits, nat (numerics.py). `phantom_rounds`: a
+    full prefix hit of a new request counts one round of k rejected drafts, as vLLM >= 0.25 does."""
 
     speculation: SpeculationConfig | None = None
     hardware: str = "h100"
@@ -130,6 +150,7 @@ class EngineConfig:
     max_num_queued_tokens: int | None = None
     speed: float = 1.0
     jitter: float = 0.02
+    numerics: float = 0.0
     seed: int = 0
 
 
