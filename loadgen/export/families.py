@@ -229,7 +229,7 @@ CANARY: tuple[Family, ...] = (
     Family("canary_check_result", "gauge", _CHECK, "code", "newest window: 0 fail, 1 pass, -1 unclear or no data"),
     Family("canary_check_failing_windows", "gauge", _CHECK, "windows", "failing windows in a row; 3 are a fail"),
     Family(
-        "canary_traffic_share_ratio", "gauge", _CANARY, "ratio",
+        "canary_traffic_ratio", "gauge", _CANARY, "ratio",
         "the canary's part of the requests of both arms in the newest window, probes left out; gone where not known",
     ),
     Family(

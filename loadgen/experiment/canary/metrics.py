@@ -59,7 +59,7 @@ class CanaryMetrics:
         name = self._name
         told.set("canary_window_end_timestamp_seconds", standing.window.end_s, **name)
         told.set("canary_verdict", _CODES[standing.verdict], **name)
-        told.set("canary_traffic_share_ratio", standing.window.share, **name)
+        told.set("canary_traffic_ratio", standing.window.share, **name)
         for state in CANARY_STATES:
             told.set("canary_state", float(state == standing.state), **name, state=state)
         told.inc("canary_windows_total", 1, **name, state=standing.state)
