@@ -4,7 +4,7 @@
 
 Two rehearsal engines in virtual time (`simulate`) are asked paired probes at the default rate (1 request a second, both
 arms together), and judged in the default windows (300 s) with the default limits, by the code of `specload canary`.
-`twins`: both arms are the same engine, so that the limit of 1 (speedup) lies exactly at the truth: the most false alarms
+`twins`: both arms are the same engine, so that the limit of 1 (speedup) lies exactly at the truth: most false alarms
 that there can be. `faster`: the canary speculates, the baseline does not. `drift`: its drafts go wrong after an hour.
 """
 
