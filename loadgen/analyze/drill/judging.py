@@ -9,16 +9,20 @@ from loadgen.analyze.summary import N
 
 #: So many requests must have gone to the fallback after the last one that did not, or it may not have been the last.
 LEAST_AFTER = 5
+#: Share of the planned load after a pull from which on it counts as whole.
+WHOLE = 0.9
 #: Limits by the direction they are about.
 _OFF, _ON = ("last_routed_s", "last_token_s"), ("acceptance_s",)
 
 
-def failures(pulls: Sequence[DrillPull], limits: Mapping[str, float]) -> Iterator[str]:
-    """Sentences, worst first."""
+def failures(pulls: Sequence[DrillPull], limits: Mapping[str, float], planned_s: Mapping[str, float]) -> Iterator[str]:
+    """Sentences, worst first. `planned_s`: load after a pull of each direction; one that was cut short says nothing of
+    who had not moved yet."""
     yield from (f"{_name(p)} failed: {p.said}" for p in pulls if not p.ok)
     yield from (_lost(p) for p in pulls if p.losses.lost)
     for pull in pulls:
-        yield from _not_moved(pull)
+        if pull.until_s >= WHOLE * planned_s[pull.direction]:
+            yield from _not_moved(pull)
     for pull in pulls:
         for key, value, limit in _limited(pull, limits):
             least = value.value if value.value is not None else value.low

@@ -12,7 +12,7 @@ from loadgen.analyze.drill.counters import watched
 from loadgen.analyze.drill.course import course_of
 from loadgen.analyze.drill.judging import failures, unseen
 from loadgen.analyze.drill.pulls import Pull, Seen, pull_found
-from loadgen.analyze.drill.rows import rows_of, sides_of
+from loadgen.analyze.drill.rows import rows_of, sides_of, without_straddlers
 from loadgen.analyze.found.base import State
 from loadgen.analyze.found.drill import DrillPull, DrillResult
 from loadgen.analyze.summary import Finding
@@ -29,7 +29,8 @@ def drill_of(run: RunData) -> DrillResult:
     seen = _seen(run, keys, phase, pulls)
     found = [pull_found(seen, pull) for pull in pulls]
     limits = {key: float(value) for key, value in (keys.get("limits") or {}).items() if value is not None}
-    failed = list(failures(found, limits))
+    planned_s = {"off": float(keys.get("after_s") or 0.0), "on": float(keys.get("back_s") or 0.0)}
+    failed = list(failures(found, limits, planned_s))
     open_ = [*_cut_short(run, keys, pulls), *unseen(found, limits)]
     state: State = "fail" if failed else "inconclusive" if open_ else "pass"
     return DrillResult(
@@ -83,11 +84,15 @@ def _seen(run: RunData, keys: Mapping[str, Any], phase: PhaseRecord | None, pull
     begin_ns = phase.started_ns if phase is not None else int(rows.begin_ns[0]) if len(rows) else 0
     ours, theirs = (keys.get(side) or {} for side in ("speculating", "fallback"))
     names = ours.get("served_by") or (), theirs.get("served_by") or ()
+    apart = bool(theirs.get("metrics_urls") or theirs.get("served_by"))
+    sides = sides_of(rows, *names, first_ns, speculating.any)
+    if sides.known_by == "statistics" and not apart:
+        sides = without_straddlers(sides, rows, [pull.at_ns for pull in pulls if pull.direction == "on"])
     return Seen(
         rows=rows,
-        sides=sides_of(rows, *names, first_ns, speculating.any),
+        sides=sides,
         speculating=speculating,
-        apart=bool(theirs.get("metrics_urls") or theirs.get("served_by")),
+        apart=apart,
         window=int(keys.get("window_requests") or 10),
         begin_ns=begin_ns,
         first_pull_ns=first_ns,
@@ -95,7 +100,7 @@ def _seen(run: RunData, keys: Mapping[str, Any], phase: PhaseRecord | None, pull
 
 
 def _cut_short(run: RunData, keys: Mapping[str, Any], pulls: Sequence[Pull]) -> Iterator[str]:
-    there_and_back = 2 if (keys.get("switch") or {}).get("on") else 1
+    there_and_back = 1 if (keys.get("switch") or {}).get("on") is None else 2
     planned = int(keys.get("pulls") or 1) * there_and_back
     done = sum(pull.number < (keys.get("pulls") or 1) for pull in pulls)
     if done < planned:

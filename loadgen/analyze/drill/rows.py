@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -113,6 +113,15 @@ def sides_of(
         why = "no header is named and no answer before the pull carried statistics of rounds"
         return Sides(nobody, "counters", f"{why}: only the servers' counters tell")
     return Sides(nobody, None, "no header is named, no answer carried statistics of rounds, no counters are named")
+
+
+def without_straddlers(sides: Sides, rows: Rows, on_ns: Sequence[int]) -> Sides:
+    """Where a server is switched and nobody is moved: a request that was under way when it was switched on has its
+    rounds from then on, and tells nothing of when it was sent."""
+    side = sides.side.copy()
+    for at_ns in on_ns:
+        side[(rows.begin_ns < at_ns) & (rows.end_ns >= at_ns) & (side == SPECULATING)] = UNKNOWN
+    return replace(sides, side=side)
 
 
 def _by_header(rows: Rows, speculating: frozenset[str], fallback: frozenset[str]) -> Sides:

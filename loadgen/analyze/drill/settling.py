@@ -18,6 +18,8 @@ REFERENCE_SHARE = 0.5
 #: Of the medians of windows drawn from the reference, so many lie inside.
 COVERED = 0.99
 RESAMPLES = 2_000
+#: Levels so near to each other are one, as in a warm-up.
+ALIKE = 0.05
 #: The halves of a reference that is steady do not differ by more, unless by chance of this size.
 UNSTEADY_SHARE, UNSTEADY_P = 0.10, 0.001
 
@@ -62,11 +64,16 @@ def _rolling(values: Floats, window: int) -> Floats:
 
 
 def _interval(reference: Floats, window: int) -> tuple[float, float]:
-    """Where medians of windows lie at this level: those of the reference itself, and 99 % of those drawn from it."""
+    """Where medians of windows lie at this level: those of the reference itself, 99 % of those drawn from it, and what
+    differs from its median by no more than 5 %."""
     own = _rolling(reference, window)
     drawn = np.random.default_rng(len(reference)).choice(reference, (RESAMPLES, window))
     low, high = np.quantile(np.median(drawn, axis=1), [(1 - COVERED) / 2, (1 + COVERED) / 2])
-    return float(min(own.min(), low)), float(max(own.max(), high))
+    middle = float(np.median(reference))
+    return (
+        float(min(own.min(), low, middle * (1 - ALIKE))),
+        float(max(own.max(), high, middle * (1 + ALIKE))),
+    )
 
 
 def _first_to_stay(medians: Floats, low: float, high: float) -> int:
