@@ -1,0 +1,570 @@
+/* Reads the sockets of many streams: one recvmsg and its receive timestamp each, kept aside without Python.
+ *
+ * A stream is attached once its head has been read. What comes then is kept as it came, with what each read brought and
+ * when, until Python takes it and gives it to llhttp, which alone says what it means. This file follows the framing
+ * only to know when Python is wanted: at the end, at what is not plain, when enough is aside. Where it is wrong, Python
+ * notices (Answer.feed_aside).
+ *
+ * No call here runs Python code or releases the GIL: all calls of one Reader are serial. Times are ns; stamps are
+ * CLOCK_REALTIME less the offset that the caller gives, so CLOCK_MONOTONIC.
+ */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <errno.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#define READ_BYTES (64 * 1024)
+#define MAX_EVENTS 1024
+#define MAX_FD (1 << 22)
+#define ASIDE_BYTES (16 * 1024) /* aside of one stream, beyond which Python is wanted: with one read, the most */
+#define ASIDE_READS 512
+#define HEX_DIGITS 15 /* of a chunk's size: fits an int64 */
+#define NO_STAMP INT64_MIN
+#define STAMP_MESSAGE 35 /* SO_TIMESTAMPNS, asm-generic/socket.h: stamps.py */
+
+/* Why Python is wanted; ERROR + errno. Of several the last. */
+enum { QUIET = 0, LATER = 1, FULL = 2, END = 3, ENDED = 4, ODD = 5, UNSTAMPED = 6, LOST = 7, ERROR = 1000 };
+enum { CHUNKED = 0, SIZED = 1, OPEN = 2 };
+enum { SIZE, SIZE_LF, DATA, DATA_CR, DATA_LF, OVER };
+
+typedef struct {
+    int64_t ns; /* NO_STAMP: the kernel gave none */
+    int64_t bytes;
+} Read;
+
+typedef struct {
+    int64_t ns;
+    int64_t end; /* length of the body after it */
+} Piece;
+
+typedef struct {
+    int fd;
+    int framing;
+    int state; /* of CHUNKED */
+    int digits;
+    int told_later;
+    uint64_t left;   /* of this chunk, of a SIZED body */
+    int64_t body;    /* length of the body, if the framing has been followed rightly */
+    int64_t last_ns; /* stamps never fall */
+    size_t pieces_before;
+    unsigned char *raw;
+    size_t raw_len, raw_room;
+    Read *reads;
+    size_t reads_len, reads_room;
+    Piece *pieces;
+    size_t pieces_len, pieces_room;
+} Stream;
+
+typedef struct {
+    PyObject_HEAD
+    Stream **streams; /* by descriptor */
+    size_t room;
+    int timer; /* timerfd, or -1 */
+    struct epoll_event events[MAX_EVENTS];
+    unsigned char scratch[READ_BYTES];
+} Reader;
+
+/* ---------------------------------------------------------------- framing */
+
+static int hex_value(unsigned char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c |= 0x20;
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* Follow chunks as every server writes them: hexadecimal size, CRLF, data, CRLF. Anything else is ODD. */
+static int follow_chunks(Stream *s, const unsigned char *at, size_t n)
+{
+    const unsigned char *end = at + n;
+    while (at < end) {
+        size_t here;
+        int value;
+        switch (s->state) {
+        case SIZE:
+            value = hex_value(*at);
+            if (value >= 0 && s->digits < HEX_DIGITS) {
+                s->left = s->left * 16 + (uint64_t)value;
+                s->digits++;
+            } else if (*at == '\r' && s->digits > 0) {
+                if (s->left == 0) { /* trailers, and the end, are llhttp's */
+                    s->state = OVER;
+                    return END;
+                }
+                s->state = SIZE_LF;
+            } else {
+                s->state = OVER;
+                return ODD;
+            }
+            at++;
+            break;
+        case DATA:
+            here = (size_t)(end - at);
+            if (here > s->left)
+                here = (size_t)s->left;
+            at += here;
+            s->body += (int64_t)here;
+            s->left -= here;
+            if (s->left == 0)
+                s->state = DATA_CR;
+            break;
+        case SIZE_LF:
+        case DATA_CR:
+        case DATA_LF:
+            if (*at != (s->state == DATA_CR ? '\r' : '\n')) {
+                s->state = OVER;
+                return ODD;
+            }
+            s->digits = 0; /* `left` is 0 where a size comes next */
+            s->state = s->state == SIZE_LF ? DATA : s->state == DATA_CR ? DATA_LF : SIZE;
+            at++;
+            break;
+        default:
+            return END;
+        }
+    }
+    return QUIET;
+}
+
+static int follow(Stream *s, const unsigned char *at, size_t n)
+{
+    if (s->framing == CHUNKED)
+        return follow_chunks(s, at, n);
+    if (s->framing == SIZED) {
+        size_t here = n < s->left ? n : (size_t)s->left;
+        s->left -= here;
+        s->body += (int64_t)here;
+        return s->left == 0 ? END : QUIET;
+    }
+    s->body += (int64_t)n;
+    return QUIET;
+}
+
+/* ---------------------------------------------------------------- what is aside */
+
+/* Room for `more` elements beyond `len`. False: out of memory, everything is as it was. */
+static int reserve(void **array, size_t *room, size_t len, size_t more, size_t each, size_t first)
+{
+    size_t wanted = *room ? *room : first;
+    void *grown;
+    if (len + more <= *room)
+        return 1;
+    while (wanted < len + more)
+        wanted *= 2;
+    grown = PyMem_Realloc(*array, wanted * each);
+    if (grown == NULL)
+        return 0;
+    *array = grown;
+    *room = wanted;
+    return 1;
+}
+
+static int keep(Stream *s, const unsigned char *data, size_t n, int64_t ns)
+{
+    int64_t before = s->body;
+    int wanted;
+    if (!reserve((void **)&s->raw, &s->raw_room, s->raw_len, n, 1, 2048) ||
+        !reserve((void **)&s->reads, &s->reads_room, s->reads_len, 1, sizeof(Read), 16) ||
+        !reserve((void **)&s->pieces, &s->pieces_room, s->pieces_len, 1, sizeof(Piece), 16))
+        return LOST;
+    memcpy(s->raw + s->raw_len, data, n);
+    s->raw_len += n;
+    s->reads[s->reads_len].ns = ns;
+    s->reads[s->reads_len++].bytes = (int64_t)n;
+    wanted = follow(s, data, n);
+    if (ns > s->last_ns)
+        s->last_ns = ns;
+    if (s->body > before) {
+        if (s->pieces_len == 0 || s->pieces[s->pieces_len - 1].ns != s->last_ns)
+            s->pieces[s->pieces_len++].ns = s->last_ns;
+        s->pieces[s->pieces_len - 1].end = s->body;
+    }
+    if (ns == NO_STAMP && wanted != ODD)
+        return UNSTAMPED;
+    if (wanted == QUIET && (s->raw_len >= ASIDE_BYTES || s->reads_len >= ASIDE_READS))
+        return FULL;
+    return wanted;
+}
+
+static void empty(Stream *s)
+{
+    s->pieces_before += s->pieces_len;
+    s->raw_len = s->reads_len = s->pieces_len = 0;
+    if (s->raw_room > ASIDE_BYTES) { /* after a large read */
+        PyMem_Free(s->raw);
+        s->raw = NULL;
+        s->raw_room = 0;
+    }
+}
+
+static void discard(Stream *s)
+{
+    PyMem_Free(s->raw);
+    PyMem_Free(s->reads);
+    PyMem_Free(s->pieces);
+    PyMem_Free(s);
+}
+
+/* ---------------------------------------------------------------- sockets */
+
+static int64_t monotonic_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* The read's stamp. NO_STAMP: none came, or one of the future, as after a step of the wall clock. */
+static int64_t stamp_of(struct msghdr *message, int64_t offset_ns, int64_t uncertainty_ns)
+{
+    struct cmsghdr *one;
+    for (one = CMSG_FIRSTHDR(message); one != NULL; one = CMSG_NXTHDR(message, one)) {
+        long parts[2]; /* struct timespec of SO_TIMESTAMPNS */
+        int64_t ns;
+        if (one->cmsg_level != SOL_SOCKET || one->cmsg_type != STAMP_MESSAGE || one->cmsg_len != CMSG_LEN(sizeof parts))
+            continue;
+        memcpy(parts, CMSG_DATA(one), sizeof parts);
+        ns = (int64_t)parts[0] * 1000000000 + parts[1] - offset_ns;
+        return ns <= monotonic_ns() + uncertainty_ns ? ns : NO_STAMP;
+    }
+    return NO_STAMP;
+}
+
+/* One read. Why Python is wanted, QUIET if it is not. */
+static int read_once(Reader *self, Stream *s, int64_t offset_ns, int64_t uncertainty_ns)
+{
+    union {
+        struct cmsghdr align;
+        char bytes[256];
+    } control;
+    struct iovec into = {self->scratch, READ_BYTES};
+    struct msghdr message = {0};
+    ssize_t n;
+    message.msg_iov = &into;
+    message.msg_iovlen = 1;
+    message.msg_control = control.bytes;
+    message.msg_controllen = sizeof control.bytes;
+    n = recvmsg(s->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (n > 0)
+        return keep(s, self->scratch, (size_t)n, stamp_of(&message, offset_ns, uncertainty_ns));
+    if (n == 0)
+        return ENDED;
+    return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR ? QUIET : ERROR + errno;
+}
+
+static Stream *find(Reader *self, long fd)
+{
+    return fd >= 0 && (size_t)fd < self->room ? self->streams[fd] : NULL;
+}
+
+static Stream *find_or_raise(Reader *self, long fd)
+{
+    Stream *s = find(self, fd);
+    if (s == NULL)
+        PyErr_Format(PyExc_KeyError, "descriptor %ld is not attached", fd);
+    return s;
+}
+
+/* ---------------------------------------------------------------- Python's side */
+
+PyDoc_STRVAR(attach_doc,
+"attach(fd, framing, left, tail, body, last_ns) -> bool\n\n"
+"Keep aside what `fd` brings from now on. `left`: bytes that a SIZED body still lacks. `tail`: what came of a CHUNKED\n"
+"body with its head. `body`: bytes of body known. `last_ns`: the newest stamp. False, and nothing is attached, where\n"
+"the tail is not plain, brings the end, or does not make that body.");
+
+static PyObject *reader_attach(Reader *self, PyObject *args)
+{
+    int fd, framing;
+    long long left, body, last_ns;
+    Py_buffer tail;
+    Stream *s;
+    size_t old = self->room;
+    if (!PyArg_ParseTuple(args, "iiLy*LL", &fd, &framing, &left, &tail, &body, &last_ns))
+        return NULL;
+    if (fd < 0 || fd >= MAX_FD || framing < CHUNKED || framing > OPEN || left < 0 || body < 0 || find(self, fd)) {
+        PyBuffer_Release(&tail);
+        PyErr_Format(PyExc_ValueError, "cannot attach descriptor %d", fd);
+        return NULL;
+    }
+    s = PyMem_Calloc(1, sizeof *s);
+    if (s == NULL || !reserve((void **)&self->streams, &self->room, 0, (size_t)fd + 1, sizeof *self->streams, 64)) {
+        PyMem_Free(s);
+        PyBuffer_Release(&tail);
+        return PyErr_NoMemory();
+    }
+    if (self->room > old)
+        memset(self->streams + old, 0, (self->room - old) * sizeof *self->streams);
+    s->fd = fd;
+    s->framing = framing;
+    s->left = framing == SIZED ? (uint64_t)left : 0;
+    s->last_ns = last_ns;
+    if (framing != CHUNKED)
+        s->body = body;
+    if ((framing == CHUNKED && follow_chunks(s, tail.buf, (size_t)tail.len) != QUIET) || s->body != body) {
+        PyBuffer_Release(&tail);
+        discard(s);
+        Py_RETURN_FALSE;
+    }
+    PyBuffer_Release(&tail);
+    self->streams[fd] = s;
+    Py_RETURN_TRUE;
+}
+
+PyDoc_STRVAR(detach_doc, "detach(fd)\n\nForget it, with all that is aside. Twice does no harm.");
+
+static PyObject *reader_detach(Reader *self, PyObject *arg)
+{
+    long fd = PyLong_AsLong(arg);
+    Stream *s;
+    if (fd == -1 && PyErr_Occurred())
+        return NULL;
+    s = find(self, fd);
+    if (s != NULL) {
+        self->streams[fd] = NULL;
+        discard(s);
+    }
+    Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(take_doc,
+"take(fd) -> (raw, reads, piece_ns, piece_end, body, last_ns)\n\n"
+"What is aside, which then is no longer. `reads`: (stamp, bytes) of every read, `piece_ns` and `piece_end` as of an\n"
+"Exchange, all int64 in native order; a stamp of NO_STAMP did not come. `body`: its length after all of it.");
+
+static PyObject *reader_take(Reader *self, PyObject *arg)
+{
+    long fd = PyLong_AsLong(arg);
+    Stream *s;
+    PyObject *raw, *reads, *ns, *ends, *found = NULL;
+    int64_t *to_ns, *to_end;
+    size_t i;
+    if ((fd == -1 && PyErr_Occurred()) || (s = find_or_raise(self, fd)) == NULL)
+        return NULL;
+    raw = PyBytes_FromStringAndSize((char *)s->raw, (Py_ssize_t)s->raw_len);
+    reads = PyBytes_FromStringAndSize((char *)s->reads, (Py_ssize_t)(s->reads_len * sizeof(Read)));
+    ns = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(s->pieces_len * sizeof(int64_t)));
+    ends = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(s->pieces_len * sizeof(int64_t)));
+    if (raw != NULL && reads != NULL && ns != NULL && ends != NULL) {
+        to_ns = (int64_t *)PyBytes_AS_STRING(ns);
+        to_end = (int64_t *)PyBytes_AS_STRING(ends);
+        for (i = 0; i < s->pieces_len; i++) {
+            memcpy(to_ns + i, &s->pieces[i].ns, sizeof(int64_t));
+            memcpy(to_end + i, &s->pieces[i].end, sizeof(int64_t));
+        }
+        found = Py_BuildValue("(OOOOLL)", raw, reads, ns, ends, (long long)s->body, (long long)s->last_ns);
+    }
+    Py_XDECREF(raw);
+    Py_XDECREF(reads);
+    Py_XDECREF(ns);
+    Py_XDECREF(ends);
+    if (found != NULL)
+        empty(s);
+    return found;
+}
+
+PyDoc_STRVAR(read_doc,
+"read(fd, offset_ns, uncertainty_ns) -> int\n\nOne read of an attached stream: why it wants Python, QUIET if it does not.");
+
+static PyObject *reader_read(Reader *self, PyObject *args)
+{
+    int fd;
+    long long offset_ns, uncertainty_ns;
+    Stream *s;
+    if (!PyArg_ParseTuple(args, "iLL", &fd, &offset_ns, &uncertainty_ns) || (s = find_or_raise(self, fd)) == NULL)
+        return NULL;
+    return PyLong_FromLong(read_once(self, s, offset_ns, uncertainty_ns));
+}
+
+PyDoc_STRVAR(put_doc, "put(fd, data, ns) -> int\n\nAs `read`, of these bytes instead of the socket's: for tests.");
+
+static PyObject *reader_put(Reader *self, PyObject *args)
+{
+    int fd, why;
+    long long ns;
+    Py_buffer data;
+    Stream *s;
+    if (!PyArg_ParseTuple(args, "iy*L", &fd, &data, &ns))
+        return NULL;
+    s = find_or_raise(self, fd);
+    why = s == NULL ? QUIET : keep(s, data.buf, (size_t)data.len, ns);
+    PyBuffer_Release(&data);
+    return s == NULL ? NULL : PyLong_FromLong(why);
+}
+
+/* Append (fd, events) to the list, which is made at the first. */
+static int tell(PyObject **rest, int fd, long events)
+{
+    PyObject *one;
+    int failed;
+    if (*rest == NULL && (*rest = PyList_New(0)) == NULL)
+        return 0;
+    if ((one = Py_BuildValue("(il)", fd, events)) == NULL)
+        return 0;
+    failed = PyList_Append(*rest, one);
+    Py_DECREF(one);
+    return !failed;
+}
+
+PyDoc_STRVAR(serve_doc,
+"serve(epoll_fd, most, offset_ns, uncertainty_ns, spread) -> (ready, read, rest)\n\n"
+"Look at most so many ready descriptors, and read once from each that is attached; `read`: how many were. `rest`: None,\n"
+"or (fd, events) of the others, as epoll has it, and (fd, -why) of the attached that want Python. `spread`: those\n"
+"whose answer has begun are told once, as LATER.");
+
+static PyObject *reader_serve(Reader *self, PyObject *args)
+{
+    int epoll_fd, most, spread, ready, i, own = 0;
+    long long offset_ns, uncertainty_ns;
+    PyObject *rest = NULL, *found;
+    if (!PyArg_ParseTuple(args, "iiLLp", &epoll_fd, &most, &offset_ns, &uncertainty_ns, &spread))
+        return NULL;
+    ready = epoll_wait(epoll_fd, self->events, most < 1 ? 1 : most > MAX_EVENTS ? MAX_EVENTS : most, 0);
+    if (ready < 0) {
+        if (errno != EINTR)
+            return PyErr_SetFromErrno(PyExc_OSError);
+        ready = 0;
+    }
+    for (i = 0; i < ready; i++) {
+        int fd = self->events[i].data.fd;
+        long events = (long)self->events[i].events;
+        Stream *s = find(self, fd);
+        if (s != NULL && events == EPOLLIN) {
+            own++;
+            events = -(long)read_once(self, s, offset_ns, uncertainty_ns);
+            if (events == QUIET && spread && !s->told_later && s->pieces_before + s->pieces_len > 1) {
+                s->told_later = 1;
+                events = -LATER;
+            }
+        }
+        if (events != QUIET && !tell(&rest, fd, events)) {
+            Py_XDECREF(rest);
+            return NULL;
+        }
+    }
+    found = Py_BuildValue("(iiO)", ready, own, rest == NULL ? Py_None : rest);
+    Py_XDECREF(rest);
+    return found;
+}
+
+PyDoc_STRVAR(pace_doc,
+"pace(every_ns) -> fd\n\nA timerfd that is readable every so often; 0 stops it. The descriptor stays the same.");
+
+static PyObject *reader_pace(Reader *self, PyObject *arg)
+{
+    long long every_ns = PyLong_AsLongLong(arg);
+    struct itimerspec setting = {{0, 0}, {0, 0}};
+    if (every_ns == -1 && PyErr_Occurred())
+        return NULL;
+    if (every_ns < 0) {
+        PyErr_SetString(PyExc_ValueError, "a pace is not negative");
+        return NULL;
+    }
+    if (self->timer < 0 && (self->timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)) < 0)
+        return PyErr_SetFromErrno(PyExc_OSError);
+    setting.it_interval.tv_sec = setting.it_value.tv_sec = (time_t)(every_ns / 1000000000);
+    setting.it_interval.tv_nsec = setting.it_value.tv_nsec = (long)(every_ns % 1000000000);
+    if (timerfd_settime(self->timer, 0, &setting, NULL) < 0)
+        return PyErr_SetFromErrno(PyExc_OSError);
+    return PyLong_FromLong(self->timer);
+}
+
+PyDoc_STRVAR(tick_doc, "tick()\n\nTake note of the pace's timer, so that it is not readable until the next time.");
+
+static PyObject *reader_tick(Reader *self, PyObject *Py_UNUSED(none))
+{
+    uint64_t times;
+    if (self->timer >= 0 && read(self->timer, &times, sizeof times) < 0 && errno != EAGAIN && errno != EINTR)
+        return PyErr_SetFromErrno(PyExc_OSError);
+    Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(close_doc, "close()\n\nDetach all and give the timer back.");
+
+static void release(Reader *self)
+{
+    size_t i;
+    for (i = 0; i < self->room; i++)
+        if (self->streams[i] != NULL)
+            discard(self->streams[i]);
+    PyMem_Free(self->streams);
+    self->streams = NULL;
+    self->room = 0;
+    if (self->timer >= 0)
+        close(self->timer);
+    self->timer = -1;
+}
+
+static PyObject *reader_close(Reader *self, PyObject *Py_UNUSED(none))
+{
+    release(self);
+    Py_RETURN_NONE;
+}
+
+static PyObject *reader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    Reader *self;
+    if (!PyArg_ParseTuple(args, ":Reader") || (kwargs != NULL && PyDict_GET_SIZE(kwargs))) {
+        if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_TypeError, "Reader takes no arguments");
+        return NULL;
+    }
+    self = (Reader *)type->tp_alloc(type, 0);
+    if (self != NULL)
+        self->timer = -1;
+    return (PyObject *)self;
+}
+
+static void reader_dealloc(Reader *self)
+{
+    release(self);
+    Py_TYPE(self)->tp_free((PyObject *)self);
+}
+
+static PyMethodDef reader_methods[] = {
+    {"attach", (PyCFunction)reader_attach, METH_VARARGS, attach_doc},
+    {"detach", (PyCFunction)reader_detach, METH_O, detach_doc},
+    {"take", (PyCFunction)reader_take, METH_O, take_doc},
+    {"read", (PyCFunction)reader_read, METH_VARARGS, read_doc},
+    {"put", (PyCFunction)reader_put, METH_VARARGS, put_doc},
+    {"serve", (PyCFunction)reader_serve, METH_VARARGS, serve_doc},
+    {"pace", (PyCFunction)reader_pace, METH_O, pace_doc},
+    {"tick", (PyCFunction)reader_tick, METH_NOARGS, tick_doc},
+    {"close", (PyCFunction)reader_close, METH_NOARGS, close_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyTypeObject ReaderType = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "loadgen.drive.kernel._reader.Reader",
+    .tp_basicsize = sizeof(Reader),
+    .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_doc = PyDoc_STR("Reads attached sockets without Python. Not thread-safe but for the GIL."),
+    .tp_new = reader_new,
+    .tp_dealloc = (destructor)reader_dealloc,
+    .tp_methods = reader_methods,
+};
+
+static struct PyModuleDef module = {
+    PyModuleDef_HEAD_INIT, "_reader", "Reads of many sockets, with the kernel's stamps.", -1, NULL, NULL, NULL, NULL, NULL,
+};
+
+PyMODINIT_FUNC PyInit__reader(void)
+{
+    PyObject *made;
+    if (PyType_Ready(&ReaderType) < 0 || (made = PyModule_Create(&module)) == NULL)
+        return NULL;
+    if (PyModule_AddObjectRef(made, "Reader", (PyObject *)&ReaderType) < 0) {
+        Py_DECREF(made);
+        return NULL;
+    }
+    return made;
+}
