@@ -52,6 +52,7 @@ typedef struct {
     int told_later;
     uint64_t left;   /* of this chunk, of a SIZED body */
     int64_t body;    /* length of the body, if the framing has been followed rightly */
+    int64_t max_body;
     int64_t last_ns; /* stamps never fall */
     size_t pieces_before;
     unsigned char *raw;
@@ -189,7 +190,7 @@ static int keep(Stream *s, const unsigned char *data, size_t n, int64_t ns)
     }
     if (ns == NO_STAMP && wanted != ODD)
         return UNSTAMPED;
-    if (wanted == QUIET && (s->raw_len >= ASIDE_BYTES || s->reads_len >= ASIDE_READS))
+    if (wanted == QUIET && (s->body > s->max_body || s->raw_len >= ASIDE_BYTES || s->reads_len >= ASIDE_READS))
         return FULL;
     return wanted;
 }
@@ -276,19 +277,19 @@ static Stream *find_or_raise(Reader *self, long fd)
 /* ---------------------------------------------------------------- Python's side */
 
 PyDoc_STRVAR(attach_doc,
-"attach(fd, framing, left, tail, body, last_ns) -> bool\n\n"
+"attach(fd, framing, left, tail, body, max_body, last_ns) -> bool\n\n"
 "Keep aside what `fd` brings from now on. `left`: bytes that a SIZED body still lacks. `tail`: what came of a CHUNKED\n"
-"body with its head. `body`: bytes of body known. `last_ns`: the newest stamp. False, and nothing is attached, where\n"
-"the tail is not plain, brings the end, or does not make that body.");
+"body with its head. `body`: bytes of body known; beyond `max_body` Python is wanted. `last_ns`: the newest stamp.\n"
+"False, and nothing is attached, where the tail is not plain, brings the end, or does not make that body.");
 
 static PyObject *reader_attach(Reader *self, PyObject *args)
 {
     int fd, framing;
-    long long left, body, last_ns;
+    long long left, body, max_body, last_ns;
     Py_buffer tail;
     Stream *s;
     size_t old = self->room;
-    if (!PyArg_ParseTuple(args, "iiLy*LL", &fd, &framing, &left, &tail, &body, &last_ns))
+    if (!PyArg_ParseTuple(args, "iiLy*LLL", &fd, &framing, &left, &tail, &body, &max_body, &last_ns))
         return NULL;
     if (fd < 0 || fd >= MAX_FD || framing < CHUNKED || framing > OPEN || left < 0 || body < 0 || find(self, fd)) {
         PyBuffer_Release(&tail);
@@ -306,6 +307,7 @@ static PyObject *reader_attach(Reader *self, PyObject *args)
     s->fd = fd;
     s->framing = framing;
     s->left = framing == SIZED ? (uint64_t)left : 0;
+    s->max_body = max_body;
     s->last_ns = last_ns;
     if (framing != CHUNKED)
         s->body = body;

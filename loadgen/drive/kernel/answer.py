@@ -150,15 +150,15 @@ class Answer:
 
     def framing(self, read: bytes) -> Framing | None:
         """How the body goes on after `read`, which brought the end of the head. None: the C reader cannot follow it."""
-        headers = self._exchange.headers
+        headers, size, limit = self._exchange.headers, len(self._body), self._limits.max_body_bytes
         if "transfer-encoding" in headers:
             at = read.find(b"\r\n\r\n")
-            return None if at < 0 or "content-length" in headers else (CHUNKED, 0, read[at + 4 :])
+            return None if at < 0 or "content-length" in headers else (CHUNKED, 0, read[at + 4 :], size, limit)
         if not self._framed:
-            return OPEN, 0, b""
+            return OPEN, 0, b"", size, limit
         length = headers.get("content-length", "")
-        left = int(length) - len(self._body) if length.isascii() and length.isdigit() and len(length) < 19 else 0
-        return (SIZED, left, b"") if left > 0 else None
+        left = int(length) - size if length.isascii() and length.isdigit() and len(length) < 19 else 0
+        return (SIZED, left, b"", size, limit) if left > 0 else None
 
     def feed_aside(self, aside: Aside, plain: bool) -> bool:
         """`feed` of all the reads that are aside; what is raised is the same. `plain`: none of them is odd or has

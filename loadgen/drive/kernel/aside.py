@@ -27,8 +27,8 @@ NO_STAMP = -(2**63)
 #: of one read in `Aside.reads`
 _READ_BYTES = 16
 
-#: framing; bytes that a sized body still lacks; what of a chunked body came with the head
-Framing = tuple[int, int, bytes]
+#: framing; bytes that a sized body lacks; what of a chunked body came with the head; length of the body; its limit
+Framing = tuple[int, int, bytes, int, int]
 
 
 class Aside(NamedTuple):

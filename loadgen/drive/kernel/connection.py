@@ -66,9 +66,9 @@ class Connection:
         self._progress_ns = 0
         self._mask = _IN
         self._later = False  # its answer has begun, others come first
-        reader = poller.reader
-        plain = reader is not None and stamper is not None and tls is None
-        self._side = SideReader(reader, sock.fileno(), stamper) if plain else None
+        self._side: SideReader | None = None
+        if poller.reader is not None and self._plain_stamper is not None:
+            self._side = SideReader(poller.reader, sock.fileno(), self._plain_stamper)
         self._fresh = False  # its answer has not been offered to the reader
         self._deaf = False  # the peer takes no more of the request; it may still have answered
         poller.register(sock.fileno(), _IN, self._on_events)
@@ -208,7 +208,7 @@ class Connection:
         """After the read that ended the head: let the reader make the others, if it can follow."""
         self._fresh = False
         if self._side is not None and not job.left and self._mask == _IN:
-            self._side.begin(job.answer, len(job.exchange.body), read)
+            self._side.begin(job.answer, read)
             job.exchange.refresh = self._refresh if self._side.on else None
 
     def _attend(self, why: int) -> None:

@@ -24,11 +24,11 @@ class SideReader:
         self._fd = fd
         self._stamper = stamper
 
-    def begin(self, answer: Answer, size: int, read: bytes) -> None:
-        """After `read`, with which the head ended and the body is `size` long. Not `on` then: it cannot be followed."""
+    def begin(self, answer: Answer, read: bytes) -> None:
+        """After `read`, with which the head ended. Not `on` then: the body cannot be followed."""
         framing = answer.framing(read)
         if framing is not None:
-            self.on = self._reader.attach(self._fd, *framing, size, answer.last_ns)
+            self.on = self._reader.attach(self._fd, *framing, answer.last_ns)
 
     def read(self) -> int:
         """Read now. Returns why `give` is wanted, 0 if it is not."""

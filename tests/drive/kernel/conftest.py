@@ -21,8 +21,8 @@ MS = 1_000_000
 
 
 @pytest.fixture
-async def kernel() -> AsyncIterator[Callable[..., KernelTransport]]:
-    """kernel(connect_s=2, idle_s=None, total_s=None, limits=None, context=None) -> KernelTransport"""
+async def kernel(reader: str) -> AsyncIterator[Callable[..., KernelTransport]]:
+    """kernel(connect_s=2, idle_s=None, total_s=None, limits=None, context=None) -> KernelTransport, with each reader"""
     made: list[KernelTransport] = []
 
     def make(

@@ -548,6 +548,7 @@ async def test_other_schemes_are_our_fault(kernel: Kernel, send: Send, code: Any
 # ---------------------------------------------------------------- loops and the driver
 
 
+@pytest.mark.usefixtures("reader")
 def test_it_works_on_uvloop(http: Any, send: Send) -> None:
     async def run() -> Exchange:
         one = make_kernel_transport(Deadlines(2_000 * MS, 500 * MS, None, None))
@@ -565,6 +566,7 @@ def test_it_works_on_uvloop(http: Any, send: Send) -> None:
     assert (exchange.complete, exchange.timestamp_source, exchange.connect_ns) == (True, "kernel", None)
 
 
+@pytest.mark.usefixtures("reader")
 async def test_a_segment_driven_over_it(
     play: Any, http: Any, driver: Any, segments: Any, sink: Any, soon: Callable[[], int]
 ) -> None:
