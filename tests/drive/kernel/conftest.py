@@ -44,8 +44,8 @@ async def kernel(reader: str) -> AsyncIterator[Callable[..., KernelTransport]]:
 
 
 async def send_one(transport: KernelTransport, url: str, body: bytes = b"{}", **more: Any) -> Exchange:
-    """One exchange; a failure is in it. Of `more`: method, headers, extensions."""
-    exchange = Exchange()
+    """One exchange; a failure is in it. Of `more`: method, headers, extensions, exchange."""
+    exchange: Exchange = more.get("exchange") or Exchange()
     extensions = {"exchange": exchange, **more.get("extensions", {})}
     request = httpx.Request(
         more.get("method", "POST"), url, content=body, headers=more.get("headers"), extensions=extensions
