@@ -30,6 +30,7 @@ from loadgen.analyze.environment import differences, environment_diff
 from loadgen.analyze.environment_rules import ENVIRONMENT_KEYS, EXPECTED_KEYS
 from loadgen.analyze.estimates import SELECTORS, Estimates, Query, Where
 from loadgen.analyze.findings import RULES
+from loadgen.analyze.found import EXPERIMENT_SCHEMA, ExperimentResult, State, worst_state
 from loadgen.analyze.metrics import METRICS, MetricSpec
 from loadgen.analyze.quality import (
     DISTINCT,
@@ -178,6 +179,7 @@ __all__ = [
     "DISTINCT",
     "ENVIRONMENT_KEYS",
     "EXPECTED_KEYS",
+    "EXPERIMENT_SCHEMA",
     "FAMILY_LEVEL",
     "HISTOGRAM",
     "LENGTH",
@@ -228,6 +230,7 @@ __all__ = [
     "Equality",
     "Estimate",
     "Estimates",
+    "ExperimentResult",
     "Family",
     "Finding",
     "Fitted",
@@ -280,6 +283,7 @@ __all__ = [
     "SpeedupOf",
     "Split",
     "Stability",
+    "State",
     "Statistic",
     "StopsPaying",
     "Stream",
@@ -348,4 +352,5 @@ __all__ = [
     "stops_paying",
     "two_sample_distance",
     "without_correction",
+    "worst_state",
 ]

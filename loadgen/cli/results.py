@@ -23,9 +23,12 @@ from loadgen.experiment import (
 )
 from loadgen.report import (
     RunProgress,
+    render_experiment,
     render_terminal,
 )
 from loadgen.verdict import Verdict
+
+_STATES = {"pass": Exit.PASS, "fail": Exit.FAIL, "inconclusive": Exit.INCONCLUSIVE}
 
 
 def watched(work: Callable[[RunProgress], Coroutine[Any, Any, RunResult]]) -> RunResult:
@@ -43,7 +46,12 @@ def watched(work: Callable[[RunProgress], Coroutine[Any, Any, RunResult]]) -> Ru
 
 def finish(result: RunResult, json: bool, *, judged: bool) -> None:
     """Show the result, and end with its exit code. `judged`: an invalid measurement is no success."""
-    show(result.summary, json)
+    if json and result.found is not None:
+        print_json({"summary": result.summary.model_dump(mode="json"), "found": result.found.model_dump(mode="json")})
+    else:
+        show(result.summary, json)
+    if result.found is not None and not json:
+        render_experiment(result.found, out)
     if not json:
         out.print(f"records: {result.path} · again: specload report {result.path}", markup=False, soft_wrap=True)
         if (page := result.path / "report.html").exists():
@@ -59,8 +67,16 @@ def finish(result: RunResult, json: bool, *, judged: bool) -> None:
     if judged and result.summary.validity.state == "invalid":
         complain(f"the measurement is invalid: {result.summary.validity.reasons[0].removeprefix('invalid: ')}")
         raise typer.Exit(Exit.FAIL if result.verdict and result.verdict.verdict == "fail" else Exit.INCONCLUSIVE)
-    if judged and result.verdict is not None:
-        raise typer.Exit(worst([result.verdict]))
+    if judged and (result.verdict is not None or result.found is not None):
+        raise typer.Exit(_code(result))
+
+
+def _code(result: RunResult) -> Exit:
+    """Of the verdict and of what an experiment found, the worse."""
+    codes = [] if result.verdict is None else [worst([result.verdict])]
+    if result.found is not None:
+        codes.append(_STATES[result.found.state])
+    return next((code for code in (Exit.FAIL, Exit.INCONCLUSIVE) if code in codes), Exit.PASS)
 
 
 def worst(verdicts: Sequence[Verdict]) -> Exit:

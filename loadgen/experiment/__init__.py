@@ -8,14 +8,16 @@ from loadgen.experiment.doctor import doctor
 from loadgen.experiment.doctor_table import render_doctor
 from loadgen.experiment.driving import DEFAULT_TRANSPORT, worker_count
 from loadgen.experiment.init import ServerReport, describe_server
-from loadgen.experiment.judging import Judged, judge_run, save_judged
+from loadgen.experiment.judging import Judged, judge_run, save_found, save_judged
 from loadgen.experiment.lengths import measure_lengths
 from loadgen.experiment.preflight import Preflight, ReadyArm, preflight
 from loadgen.experiment.progress import Progress
+from loadgen.experiment.shapes import found_in, run_experiment
 from loadgen.experiment.single import RunOptions, RunResult, run_scenario
 from loadgen.experiment.sweep import SweepOptions, SweepResult, SweepWatch, run_sweep
 from loadgen.experiment.sweep_planned import SweepPlanned, planned_sweep
 from loadgen.experiment.sweep_results import is_sweep, list_sweeps, save_sweep, save_sweep_page, sweep_report
+from loadgen.experiment.switch import Pulled, Switched, dry_run, pull
 from loadgen.experiment.watch import Reading, watch
 from loadgen.experiment.watch_metrics import WatchMetrics
 from loadgen.experiment.watch_table import readings_line, readings_table
@@ -29,6 +31,7 @@ __all__ = [
     "Judged",
     "Preflight",
     "Progress",
+    "Pulled",
     "Reading",
     "ReadyArm",
     "RunOptions",
@@ -38,6 +41,7 @@ __all__ = [
     "SweepPlanned",
     "SweepResult",
     "SweepWatch",
+    "Switched",
     "WatchMetrics",
     "check",
     "compare_two",
@@ -45,6 +49,8 @@ __all__ = [
     "demo_vllm",
     "describe_server",
     "doctor",
+    "dry_run",
+    "found_in",
     "is_sweep",
     "judge_run",
     "last_pass",
@@ -52,12 +58,15 @@ __all__ = [
     "measure_lengths",
     "planned_sweep",
     "preflight",
+    "pull",
     "readings_line",
     "readings_table",
     "render_doctor",
+    "run_experiment",
     "run_scenario",
     "run_sweep",
     "save_doctor",
+    "save_found",
     "save_judged",
     "save_sweep",
     "save_sweep_page",
