@@ -7,7 +7,7 @@ WORKDIR /src
 COPY pyproject.toml setup.py constraints.txt README.md LICENSE ./
 COPY loadgen loadgen
 COPY server_adapters server_adapters
-# For the one C file of our own (loadgen/drive/kernel/_reader.c); the image that is shipped has no compiler.
+# For the little C of our own (loadgen/drive/kernel); the image that is shipped has no compiler.
 RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*
 # The versions that the tests ran with. The environment has no pip of its own; every dependency is a wheel.
 RUN python -m venv --without-pip /opt/specload \

@@ -1,67 +1,20 @@
-/* Reads the sockets of many streams: one recvmsg and its receive timestamp each, kept aside without Python.
+/* The sockets of many streams, read without Python: one recvmsg and its stamp each, put aside (_stream.c).
  *
- * A stream is attached once its head has been read. What comes then is kept as it came, with what each read brought and
- * when, until Python takes it and gives it to llhttp, which alone says what it means. This file follows the framing
- * only to know when Python is wanted: at the end, at what is not plain, when enough is aside. Where it is wrong, Python
- * notices (Answer.feed_aside).
- *
- * No call here runs Python code or releases the GIL: all calls of one Reader are serial. Times are ns; stamps are
- * CLOCK_REALTIME less the offset that the caller gives, so CLOCK_MONOTONIC.
+ * A stream is attached once its head has been read. No call here calls Python code or releases the GIL: all calls of
+ * one Reader are serial. Times are ns; stamps are CLOCK_REALTIME less the offset that the caller gives, so CLOCK_MONOTONIC.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include "_stream.h"
+
 #include <errno.h>
-#include <stdint.h>
-#include <string.h>
 #include <sys/epoll.h>
-#include <sys/socket.h>
 #include <sys/timerfd.h>
-#include <time.h>
 #include <unistd.h>
 
-#define READ_BYTES (64 * 1024)
 #define MAX_EVENTS 1024
 #define MAX_FD (1 << 22)
-#define ASIDE_BYTES (16 * 1024) /* aside of one stream, beyond which Python is wanted: with one read, the most */
-#define ASIDE_READS 512
-#define HEX_DIGITS 15 /* of a chunk's size: fits an int64 */
-#define NO_STAMP INT64_MIN
-#define STAMP_MESSAGE 35 /* SO_TIMESTAMPNS, asm-generic/socket.h: stamps.py */
-
-/* Why Python is wanted; ERROR + errno. Of several the last. */
-enum { QUIET = 0, LATER = 1, FULL = 2, END = 3, ENDED = 4, ODD = 5, UNSTAMPED = 6, LOST = 7, ERROR = 1000 };
-enum { CHUNKED = 0, SIZED = 1, OPEN = 2 };
-enum { SIZE, SIZE_LF, DATA, DATA_CR, DATA_LF, OVER };
-
-typedef struct {
-    int64_t ns; /* NO_STAMP: the kernel gave none */
-    int64_t bytes;
-} Read;
-
-typedef struct {
-    int64_t ns;
-    int64_t end; /* length of the body after it */
-} Piece;
-
-typedef struct {
-    int fd;
-    int framing;
-    int state; /* of CHUNKED */
-    int digits;
-    int told_later;
-    uint64_t left;   /* of this chunk, of a SIZED body */
-    int64_t body;    /* length of the body, if the framing has been followed rightly */
-    int64_t max_body;
-    int64_t last_ns; /* stamps never fall */
-    size_t pieces_before;
-    unsigned char *raw;
-    size_t raw_len, raw_room;
-    Read *reads;
-    size_t reads_len, reads_room;
-    Piece *pieces;
-    size_t pieces_len, pieces_room;
-} Stream;
 
 typedef struct {
     PyObject_HEAD
@@ -71,195 +24,6 @@ typedef struct {
     struct epoll_event events[MAX_EVENTS];
     unsigned char scratch[READ_BYTES];
 } Reader;
-
-/* ---------------------------------------------------------------- framing */
-
-static int hex_value(unsigned char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-/* Follow chunks as every server writes them: hexadecimal size, CRLF, data, CRLF. Anything else is ODD. */
-static int follow_chunks(Stream *s, const unsigned char *at, size_t n)
-{
-    const unsigned char *end = at + n;
-    while (at < end) {
-        size_t here;
-        int value;
-        switch (s->state) {
-        case SIZE:
-            value = hex_value(*at);
-            if (value >= 0 && s->digits < HEX_DIGITS) {
-                s->left = s->left * 16 + (uint64_t)value;
-                s->digits++;
-            } else if (*at == '\r' && s->digits > 0) {
-                if (s->left == 0) { /* trailers, and the end, are llhttp's */
-                    s->state = OVER;
-                    return END;
-                }
-                s->state = SIZE_LF;
-            } else {
-                s->state = OVER;
-                return ODD;
-            }
-            at++;
-            break;
-        case DATA:
-            here = (size_t)(end - at);
-            if (here > s->left)
-                here = (size_t)s->left;
-            at += here;
-            s->body += (int64_t)here;
-            s->left -= here;
-            if (s->left == 0)
-                s->state = DATA_CR;
-            break;
-        case SIZE_LF:
-        case DATA_CR:
-        case DATA_LF:
-            if (*at != (s->state == DATA_CR ? '\r' : '\n')) {
-                s->state = OVER;
-                return ODD;
-            }
-            s->digits = 0; /* `left` is 0 where a size comes next */
-            s->state = s->state == SIZE_LF ? DATA : s->state == DATA_CR ? DATA_LF : SIZE;
-            at++;
-            break;
-        default:
-            return END;
-        }
-    }
-    return QUIET;
-}
-
-static int follow(Stream *s, const unsigned char *at, size_t n)
-{
-    if (s->framing == CHUNKED)
-        return follow_chunks(s, at, n);
-    if (s->framing == SIZED) {
-        size_t here = n < s->left ? n : (size_t)s->left;
-        s->left -= here;
-        s->body += (int64_t)here;
-        return s->left == 0 ? END : QUIET;
-    }
-    s->body += (int64_t)n;
-    return QUIET;
-}
-
-/* ---------------------------------------------------------------- what is aside */
-
-/* Room for `more` elements beyond `len`. False: out of memory, everything is as it was. */
-static int reserve(void **array, size_t *room, size_t len, size_t more, size_t each, size_t first)
-{
-    size_t wanted = *room ? *room : first;
-    void *grown;
-    if (len + more <= *room)
-        return 1;
-    while (wanted < len + more)
-        wanted *= 2;
-    grown = PyMem_Realloc(*array, wanted * each);
-    if (grown == NULL)
-        return 0;
-    *array = grown;
-    *room = wanted;
-    return 1;
-}
-
-static int keep(Stream *s, const unsigned char *data, size_t n, int64_t ns)
-{
-    int64_t before = s->body;
-    int wanted;
-    if (!reserve((void **)&s->raw, &s->raw_room, s->raw_len, n, 1, 2048) ||
-        !reserve((void **)&s->reads, &s->reads_room, s->reads_len, 1, sizeof(Read), 16) ||
-        !reserve((void **)&s->pieces, &s->pieces_room, s->pieces_len, 1, sizeof(Piece), 16))
-        return LOST;
-    memcpy(s->raw + s->raw_len, data, n);
-    s->raw_len += n;
-    s->reads[s->reads_len].ns = ns;
-    s->reads[s->reads_len++].bytes = (int64_t)n;
-    wanted = follow(s, data, n);
-    if (ns > s->last_ns)
-        s->last_ns = ns;
-    if (s->body > before) {
-        if (s->pieces_len == 0 || s->pieces[s->pieces_len - 1].ns != s->last_ns)
-            s->pieces[s->pieces_len++].ns = s->last_ns;
-        s->pieces[s->pieces_len - 1].end = s->body;
-    }
-    if (ns == NO_STAMP && wanted != ODD)
-        return UNSTAMPED;
-    if (wanted == QUIET && (s->body > s->max_body || s->raw_len >= ASIDE_BYTES || s->reads_len >= ASIDE_READS))
-        return FULL;
-    return wanted;
-}
-
-static void empty(Stream *s)
-{
-    s->pieces_before += s->pieces_len;
-    s->raw_len = s->reads_len = s->pieces_len = 0;
-    if (s->raw_room > ASIDE_BYTES) { /* after a large read */
-        PyMem_Free(s->raw);
-        s->raw = NULL;
-        s->raw_room = 0;
-    }
-}
-
-static void discard(Stream *s)
-{
-    PyMem_Free(s->raw);
-    PyMem_Free(s->reads);
-    PyMem_Free(s->pieces);
-    PyMem_Free(s);
-}
-
-/* ---------------------------------------------------------------- sockets */
-
-static int64_t monotonic_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
-/* The read's stamp. NO_STAMP: none came, or one of the future, as after a step of the wall clock. */
-static int64_t stamp_of(struct msghdr *message, int64_t offset_ns, int64_t uncertainty_ns)
-{
-    struct cmsghdr *one;
-    for (one = CMSG_FIRSTHDR(message); one != NULL; one = CMSG_NXTHDR(message, one)) {
-        long parts[2]; /* struct timespec of SO_TIMESTAMPNS */
-        int64_t ns;
-        if (one->cmsg_level != SOL_SOCKET || one->cmsg_type != STAMP_MESSAGE || one->cmsg_len != CMSG_LEN(sizeof parts))
-            continue;
-        memcpy(parts, CMSG_DATA(one), sizeof parts);
-        ns = (int64_t)parts[0] * 1000000000 + parts[1] - offset_ns;
-        return ns <= monotonic_ns() + uncertainty_ns ? ns : NO_STAMP;
-    }
-    return NO_STAMP;
-}
-
-/* One read. Why Python is wanted, QUIET if it is not. */
-static int read_once(Reader *self, Stream *s, int64_t offset_ns, int64_t uncertainty_ns)
-{
-    union {
-        struct cmsghdr align;
-        char bytes[256];
-    } control;
-    struct iovec into = {self->scratch, READ_BYTES};
-    struct msghdr message = {0};
-    ssize_t n;
-    message.msg_iov = &into;
-    message.msg_iovlen = 1;
-    message.msg_control = control.bytes;
-    message.msg_controllen = sizeof control.bytes;
-    n = recvmsg(s->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    if (n > 0)
-        return keep(s, self->scratch, (size_t)n, stamp_of(&message, offset_ns, uncertainty_ns));
-    if (n == 0)
-        return ENDED;
-    return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR ? QUIET : ERROR + errno;
-}
 
 static Stream *find(Reader *self, long fd)
 {
@@ -297,7 +61,7 @@ static PyObject *reader_attach(Reader *self, PyObject *args)
         return NULL;
     }
     s = PyMem_Calloc(1, sizeof *s);
-    if (s == NULL || !reserve((void **)&self->streams, &self->room, 0, (size_t)fd + 1, sizeof *self->streams, 64)) {
+    if (s == NULL || !stream_reserve((void **)&self->streams, &self->room, 0, (size_t)fd + 1, sizeof *self->streams, 64)) {
         PyMem_Free(s);
         PyBuffer_Release(&tail);
         return PyErr_NoMemory();
@@ -311,9 +75,9 @@ static PyObject *reader_attach(Reader *self, PyObject *args)
     s->last_ns = last_ns;
     if (framing != CHUNKED)
         s->body = body;
-    if ((framing == CHUNKED && follow_chunks(s, tail.buf, (size_t)tail.len) != QUIET) || s->body != body) {
+    if ((framing == CHUNKED && stream_follow_chunks(s, tail.buf, (size_t)tail.len) != QUIET) || s->body != body) {
         PyBuffer_Release(&tail);
-        discard(s);
+        stream_free(s);
         Py_RETURN_FALSE;
     }
     PyBuffer_Release(&tail);
@@ -332,7 +96,7 @@ static PyObject *reader_detach(Reader *self, PyObject *arg)
     s = find(self, fd);
     if (s != NULL) {
         self->streams[fd] = NULL;
-        discard(s);
+        stream_free(s);
     }
     Py_RETURN_NONE;
 }
@@ -368,8 +132,8 @@ static PyObject *reader_take(Reader *self, PyObject *arg)
     Py_XDECREF(reads);
     Py_XDECREF(ns);
     Py_XDECREF(ends);
-    if (found != NULL)
-        empty(s);
+    if (found != NULL && (s = find(self, fd)) != NULL) /* a finalizer may have run, and detached it */
+        stream_empty(s);
     return found;
 }
 
@@ -383,7 +147,7 @@ static PyObject *reader_read(Reader *self, PyObject *args)
     Stream *s;
     if (!PyArg_ParseTuple(args, "iLL", &fd, &offset_ns, &uncertainty_ns) || (s = find_or_raise(self, fd)) == NULL)
         return NULL;
-    return PyLong_FromLong(read_once(self, s, offset_ns, uncertainty_ns));
+    return PyLong_FromLong(stream_read(s, self->scratch, offset_ns, uncertainty_ns));
 }
 
 PyDoc_STRVAR(put_doc, "put(fd, data, ns) -> int\n\nAs `read`, of these bytes instead of the socket's: for tests.");
@@ -397,7 +161,7 @@ static PyObject *reader_put(Reader *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "iy*L", &fd, &data, &ns))
         return NULL;
     s = find_or_raise(self, fd);
-    why = s == NULL ? QUIET : keep(s, data.buf, (size_t)data.len, ns);
+    why = s == NULL ? QUIET : stream_keep(s, data.buf, (size_t)data.len, ns);
     PyBuffer_Release(&data);
     return s == NULL ? NULL : PyLong_FromLong(why);
 }
@@ -441,7 +205,7 @@ static PyObject *reader_serve(Reader *self, PyObject *args)
         Stream *s = find(self, fd);
         if (s != NULL && events == EPOLLIN) {
             own++;
-            events = -(long)read_once(self, s, offset_ns, uncertainty_ns);
+            events = -(long)stream_read(s, self->scratch, offset_ns, uncertainty_ns);
             if (events == QUIET && spread && !s->told_later && s->pieces_before + s->pieces_len > 1) {
                 s->told_later = 1;
                 events = -LATER;
@@ -496,7 +260,7 @@ static void release(Reader *self)
     size_t i;
     for (i = 0; i < self->room; i++)
         if (self->streams[i] != NULL)
-            discard(self->streams[i]);
+            stream_free(self->streams[i]);
     PyMem_Free(self->streams);
     self->streams = NULL;
     self->room = 0;

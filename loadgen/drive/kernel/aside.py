@@ -17,7 +17,7 @@ try:
 except ImportError:
     _reader = None  # type: ignore[assignment]
 
-#: how a body is framed: by chunks, by its length, by the end of the connection (as in _reader.c)
+#: how a body is framed: by chunks, by its length, by the end of the connection (as in _stream.h)
 CHUNKED, SIZED, OPEN = 0, 1, 2
 #: why the reader wants Python, in the same order; `ERROR` + errno is what the socket said
 LATER, FULL, END, ENDED, ODD, UNSTAMPED, LOST = range(1, 8)

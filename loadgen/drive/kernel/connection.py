@@ -66,9 +66,8 @@ class Connection:
         self._progress_ns = 0
         self._mask = _IN
         self._later = False  # its answer has begun, others come first
-        self._side: SideReader | None = None
-        if poller.reader is not None and self._plain_stamper is not None:
-            self._side = SideReader(poller.reader, sock.fileno(), self._plain_stamper)
+        reader, plain = poller.reader, self._plain_stamper
+        self._side = SideReader(reader, sock.fileno(), plain) if reader is not None and plain is not None else None
         self._fresh = False  # its answer has not been offered to the reader
         self._deaf = False  # the peer takes no more of the request; it may still have answered
         poller.register(sock.fileno(), _IN, self._on_events)
