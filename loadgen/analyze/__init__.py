@@ -26,11 +26,22 @@ from loadgen.analyze.curves import (
     split_round,
     stops_paying,
 )
+from loadgen.analyze.drill import drill_of
 from loadgen.analyze.environment import differences, environment_diff
 from loadgen.analyze.environment_rules import ENVIRONMENT_KEYS, EXPECTED_KEYS
 from loadgen.analyze.estimates import SELECTORS, Estimates, Query, Where
 from loadgen.analyze.findings import RULES
-from loadgen.analyze.found import EXPERIMENT_SCHEMA, ExperimentResult, State, worst_state
+from loadgen.analyze.found import (
+    EXPERIMENT_SCHEMA,
+    CourseBin,
+    DrillPull,
+    DrillResult,
+    ExperimentResult,
+    Losses,
+    Settled,
+    State,
+    worst_state,
+)
 from loadgen.analyze.metrics import METRICS, MetricSpec
 from loadgen.analyze.quality import (
     DISTINCT,
@@ -216,6 +227,7 @@ __all__ = [
     "Cost",
     "CostLine",
     "CostResult",
+    "CourseBin",
     "Curve",
     "CurvePoint",
     "D",
@@ -227,6 +239,8 @@ __all__ = [
     "Drift",
     "DriftFound",
     "DriftPoint",
+    "DrillPull",
+    "DrillResult",
     "Equality",
     "Estimate",
     "Estimates",
@@ -244,6 +258,7 @@ __all__ = [
     "KneeResult",
     "Limit",
     "Loop",
+    "Losses",
     "MannWhitney",
     "Margin",
     "MaxRateResult",
@@ -277,6 +292,7 @@ __all__ = [
     "RunsCompared",
     "Sampled",
     "SeriesTrend",
+    "Settled",
     "Slope",
     "Speculation",
     "Speedup",
@@ -317,6 +333,7 @@ __all__ = [
     "discordant_needed",
     "divergence_share",
     "drafter_limit",
+    "drill_of",
     "environment_diff",
     "estimates_apart",
     "family",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from loadgen.analyze import ExperimentResult
+from loadgen.experiment.drill import read_drill, run_drill
 from loadgen.experiment.progress import Progress
 from loadgen.experiment.single import RunOptions, RunResult, run_scenario
 from loadgen.record import RunData
@@ -27,6 +28,7 @@ class Shape:
 SHAPES: Mapping[str, Shape] = {
     "run": Shape(run_scenario),
     "soak": Shape(run_scenario),
+    "drill": Shape(run_drill, read_drill),
 }
 
 

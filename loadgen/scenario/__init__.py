@@ -10,6 +10,7 @@ from loadgen.scenario.comparison import (
     ends_by_time,
     refuse_segments,
 )
+from loadgen.scenario.drill import DRILL_SCRAPE_S, Drill, DrillLimits, DrillSide
 from loadgen.scenario.launchers import CommandLauncher, Launcher, RehearsalLauncher, VllmLauncher
 from loadgen.scenario.lengths import Empirical, Fixed, Length, LogNormal, Normal, PairedLengths, Uniform
 from loadgen.scenario.limits import Limits, Safety, limits_of
@@ -49,6 +50,7 @@ from loadgen.scenario.workload import SamplingKeys, SharedPrefix, Task, Workload
 
 __all__ = [
     "AGGREGATES",
+    "DRILL_SCRAPE_S",
     "LIVE_SELECTORS",
     "METRICS",
     "ROUNDS",
@@ -66,6 +68,9 @@ __all__ = [
     "DeadlineKeys",
     "DesignName",
     "Direction",
+    "Drill",
+    "DrillLimits",
+    "DrillSide",
     "Empirical",
     "Environment",
     "Fixed",

@@ -31,6 +31,7 @@ from loadgen.scenario.comparison import (
     comparison_problems,
 )
 from loadgen.scenario.disruption_checks import disruption_problems
+from loadgen.scenario.drill import Drill, drill_problems
 from loadgen.scenario.limits import Limits, Safety, combine
 from loadgen.scenario.soak_checks import soak_problems
 from loadgen.scenario.stages import ArrivalStage, ConcurrencyStage, Ramp, Stage, named
@@ -146,6 +147,7 @@ class Scenario(Model):
         description="what decides pass or fail; default: with two arms or more, those of docs/verdict.md",
     )
 
+    drill: Drill | None = Field(None, description="of experiment: drill: the kill switch, and when it is pulled")
     sweep: Sweep | None = Field(None, description="settings that `specload sweep` tries, one run each")
 
     @property
@@ -199,6 +201,7 @@ class Scenario(Model):
         problems += comparison_problems(self)
         problems += soak_problems(self)
         problems += disruption_problems(self)
+        problems += drill_problems(self)
         problems += sweep_problems(self, limits)
         if not problems:
             problems += threshold_problems(self.thresholds, _surroundings(self))
