@@ -1,6 +1,7 @@
 """What it means: every published number, from the run directory alone."""
 
 from loadgen.analyze.apart import arms_in_common, compare_runs, estimates_apart
+from loadgen.analyze.canary import CountedArm, Probe, counted_estimates, probed_estimates, traffic_share
 from loadgen.analyze.curves import (
     Advice,
     BestK,
@@ -228,6 +229,7 @@ __all__ = [
     "Cost",
     "CostLine",
     "CostResult",
+    "CountedArm",
     "CourseBin",
     "Curve",
     "CurvePoint",
@@ -276,6 +278,7 @@ __all__ = [
     "PointRun",
     "PointState",
     "Predicted",
+    "Probe",
     "PromptMismatch",
     "PromptTokens",
     "QualityTest",
@@ -328,6 +331,7 @@ __all__ = [
     "coefficient_of_variation",
     "compare_outputs",
     "compare_runs",
+    "counted_estimates",
     "decay",
     "diagnose",
     "differences",
@@ -358,6 +362,7 @@ __all__ = [
     "per_test_level",
     "permutation_test",
     "power_of_ratio",
+    "probed_estimates",
     "quantile_bootstrap",
     "quantile_ratio_bootstrap",
     "ratio_of_sums_clustered",
@@ -369,6 +374,7 @@ __all__ = [
     "share_difference",
     "split_round",
     "stops_paying",
+    "traffic_share",
     "two_sample_distance",
     "without_correction",
     "worst_state",
