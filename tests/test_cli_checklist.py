@@ -12,6 +12,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+from loadgen.experiment import CanaryResult
 from loadgen.verdict import ITEMS
 
 SMALL = Path(__file__).parent / "data" / "runs" / "small"
@@ -53,6 +54,21 @@ def test_files_of_evidence_count(specload: Specload, tmp_path: Path) -> None:
     access = next(item for item in json.loads(ended.stdout)["items"] if item["name"] == "access")
     assert (access["state"], access["evidence"]) == ("fail", ["e-1"])
     assert access["why"] == "row 4 of the audit log is not what was written"
+
+
+def test_the_folder_of_a_canary_counts(specload: Specload, tmp_path: Path) -> None:
+    """As `specload canary` leaves it: the alert is about the checks that failed."""
+    reasons = ["acceptance (counters) failed in 3 windows in a row: 0.2", "rollback (probes) failed in 3 windows"]
+    alert = {"id": "c-3", "at": NOW, "window": 3, "before": "doubtful", "state": "fail", "reasons": reasons}
+    result = CanaryResult(
+        canary_id="c", scenario="s", arm="candidate", baseline="baseline", environment="staging", window_s=60,
+        pooled_windows=12, dry_run=False, started=NOW, verdict="pass", reasons=[], share=0.1, alerts=[alert],
+    )  # fmt: skip
+    (tmp_path / "canary.json").write_text(result.model_dump_json(by_alias=True))
+    found = json.loads(specload("gate", SMALL, tmp_path, "--checklist", "--json").stdout)
+    item = next(item for item in found["items"] if item["name"] == "canary")
+    assert (item["state"], item["evidence"]) == ("pass", ["c"])
+    assert item["numbers"] == {"share": 0.1, "alerts_fired": 2.0}
 
 
 @pytest.mark.parametrize(

@@ -5,18 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
 from loadgen.analyze import Estimate, Estimates, Query
 from loadgen.errors import StorageError
+from loadgen.experiment.canary import CanaryResult
 from loadgen.experiment.judging import judge_run
 from loadgen.experiment.shapes import found_in
 from loadgen.record import RunData, open_run
 from loadgen.scenario import Threshold
-from loadgen.verdict import AuditEvidence, CanaryEvidence, Checklist, FileEvidence, RunEvidence, checklist_of
+from loadgen.verdict import (
+    AlertFired,
+    AuditEvidence,
+    CanaryEvidence,
+    Checklist,
+    FileEvidence,
+    RunEvidence,
+    checklist_of,
+)
 
 _FILE: TypeAdapter[CanaryEvidence | AuditEvidence] = TypeAdapter(CanaryEvidence | AuditEvidence)
 LEVEL = 0.95
@@ -29,6 +38,8 @@ def checklist_from(paths: Sequence[Path], thresholds: Sequence[Threshold] | None
     taken, too. Raises StorageError where one cannot be read."""
     runs, files = [], []
     for path in paths:
+        if path.is_dir() and not (path / "manifest.json").exists() and (path / "canary.json").is_file():
+            path /= "canary.json"  # what `specload canary` leaves behind
         if path.is_file():
             files.append(read_evidence(path))
             continue
@@ -67,6 +78,8 @@ def read_evidence(path: Path) -> FileEvidence:
         if len(text) > MAX_BYTES:
             raise StorageError(f"{path}: larger than {MAX_BYTES >> 20} MiB: no evidence for a checklist")
         value: Any = orjson.loads(text)
+        if isinstance(value, dict) and "canary_id" in value:
+            return canary_evidence(CanaryResult.model_validate(value))
         return _FILE.validate_python(value)
     except OSError as error:
         raise StorageError(f"{path}: cannot be read: {error.strerror}") from None
@@ -78,6 +91,25 @@ def read_evidence(path: Path) -> FileEvidence:
         raise StorageError(
             f"{path}: no evidence for a checklist (kind canary or audit): {where}: {first['msg']}"
         ) from None
+
+
+def canary_evidence(result: CanaryResult) -> CanaryEvidence:
+    """Of `specload canary`: an alert is a change of the state to fail, about the checks that its reasons begin with."""
+    fired = [
+        AlertFired(name=f"{alert.id}: {reason}", about=_about(reason), fired=True)
+        for alert in result.alerts
+        if alert.state == "fail"
+        for reason in alert.reasons
+    ]
+    at = result.ended or result.since or result.started
+    return CanaryEvidence(
+        id=result.canary_id, at=at, state=result.verdict, reasons=result.reasons, share=result.share, alerts=fired
+    )  # fmt: skip
+
+
+def _about(reason: str) -> Literal["acceptance", "rollback", "other"]:
+    check = reason.partition(" ")[0]
+    return "acceptance" if check.startswith("acceptance") else "rollback" if check == "rollback" else "other"
 
 
 def _acceptance(run: RunData) -> Mapping[str, Mapping[str, Estimate]]:

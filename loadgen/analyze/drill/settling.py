@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import comb
 from typing import Literal
 
 import numpy as np
@@ -15,11 +16,8 @@ Metric = Literal["ttft_s", "tpot_s"]
 SOURCE = "client"
 #: The reference is the last such share of the time after the pull.
 REFERENCE_SHARE = 0.5
-#: Of stretches drawn from the reference, such a share lies inside with all their windows.
-COVERED = 0.99
-RESAMPLES = 1_000
-#: Windows of a stretch, at most: a longer load is judged a little more strictly.
-MOST_WINDOWS = 1_000
+#: With this chance all windows of a steady load lie inside; below the second, nothing can be said.
+COVERED, LEAST_COVERED = 0.99, 0.75
 #: Levels so near to each other are one, as in a warm-up.
 ALIKE = 0.05
 #: The halves of a reference that is steady do not differ by more, unless by chance of this size.
@@ -41,13 +39,17 @@ def settled(metric: Metric, sent_ns: Ints, values: Floats, pull_ns: int, until_n
     if unsteady is not None:
         return _not(metric, unsteady, median, n)
     medians = _rolling(found, window)
-    low, high = _band(reference, window, len(medians))
+    low, high, covered = _band(reference, window, len(medians))
+    if covered < LEAST_COVERED:
+        why = f"not enough data: {n} requests in the second half tell too little of windows of {window} requests"
+        return _not(metric, why, median, n)
     first = _first_to_stay(medians, low, high)
     if sent[first] >= begin_ns:
         why = "latency was not yet at the level of the second half when that began"
         return Settled(metric=metric, at_s=_absent(why, n), low=low, high=high, median=median, n=n)
     at_s, by_s = (float(sent[i] - pull_ns) / 1e9 for i in (first, first + window - 1))
-    at = N(value=at_s if first else 0.0, low=at_s if first else 0.0, high=by_s, n=len(found), source=SOURCE)
+    value, sure = at_s if first else 0.0, None if covered >= COVERED else f"a band that covers at least {covered:.0%}"
+    at = N(value=value, low=value, high=by_s, n=len(found), source=SOURCE, reason=sure)
     return Settled(metric=metric, at_s=at, low=low, high=high, median=median, n=n)
 
 
@@ -65,26 +67,30 @@ def _rolling(values: Floats, window: int) -> Floats:
     return found
 
 
-def _band(reference: Floats, window: int, windows: int) -> tuple[float, float]:
-    """Where medians of windows lie at this level: those of the reference itself, all `windows` in a row of 99 of 100
-    stretches drawn from it, and what differs from its median by no more than 5 %."""
-    own, middle = _rolling(reference, window), float(np.median(reference))
-    lowest, highest = _extremes(reference, window, windows)
-    low, high = float(np.quantile(lowest, (1 - COVERED) / 2)), float(np.quantile(highest, (1 + COVERED) / 2))
-    return min(float(own.min()), low, middle * (1 - ALIKE)), max(float(own.max()), high, middle * (1 + ALIKE))
+def _band(reference: Floats, window: int, windows: int) -> tuple[float, float, float]:
+    """Where the medians of `windows` windows at the reference's level lie, and with which chance all of them do, at
+    least: prediction intervals from the order statistics of the reference, exact whatever the distribution, at 99 %
+    for all windows together (Bonferroni) or the widest there is. What differs from the median by no more than 5 %,
+    and the reference's own windows, are inside in any case."""
+    ordered, middle, own = np.sort(reference), float(np.median(reference)), _rolling(reference, window)
+    n, place = len(ordered), 1
+    while place < n // 2 and 2 * windows * median_below(place + 1, n, window) <= 1 - COVERED:
+        place += 1
+    low, high = float(ordered[place - 1]), float(ordered[n - place])
+    covered = max(1 - 2 * windows * median_below(place, n, window), 0.0)
+    return (
+        min(low, float(own.min()), middle * (1 - ALIKE)),
+        max(high, float(own.max()), middle * (1 + ALIKE)),
+        covered,
+    )
 
 
-def _extremes(reference: Floats, window: int, windows: int) -> tuple[Floats, Floats]:
-    """Of every stretch drawn, its lowest and its highest window: blocks of `window` neighbours one after the other, so
-    that what neighbours have in common stays."""
-    blocks = np.lib.stride_tricks.sliding_window_view(reference, window)
-    random = np.random.default_rng(len(reference))
-    count = -(-(min(windows, MOST_WINDOWS) + window - 1) // window)
-    found = np.empty((2, RESAMPLES))
-    for i in range(RESAMPLES):
-        medians = _rolling(blocks[random.integers(0, len(blocks), count)].ravel(), window)
-        found[:, i] = medians.min(), medians.max()
-    return found[0], found[1]
+def median_below(place: int, n: int, window: int) -> float:
+    """Chance that the (lower) median of `window` further values lies below the `place`-th smallest of `n`, where all
+    come from one distribution: at least half of them fall below it, negative hypergeometric."""
+    least = (window + 1) // 2
+    ways = sum(comb(place - 1 + j, j) * comb(n - place + window - j, window - j) for j in range(least, window + 1))
+    return ways / comb(n + window, window)
 
 
 def _first_to_stay(medians: Floats, low: float, high: float) -> int:

@@ -80,13 +80,16 @@ def access(seen: Seen) -> Found:
 
 
 def canary(seen: Seen) -> Found:
+    """State and share of the newest; alerts that fired of any: they are proven on a canary that is bad on purpose."""
     given = [file for file in seen.canaries if _ours(seen, file)]
     if not given:
         other = f"; {seen.canaries[0].id} is of another model or engine" if seen.canaries else ""
         return not_shown(f"no canary's evidence was given (canary.json){other}")
     one = given[0]
-    fired = {alert.about for alert in one.alerts if alert.fired}
-    numbers = {"share": one.share, "alerts_fired": float(sum(alert.fired for alert in one.alerts))}
+    told = [alert for file in seen.canaries for alert in file.alerts if alert.fired]
+    fired, proofs = {alert.about for alert in told}, [f.id for f in seen.canaries if any(a.fired for a in f.alerts)]
+    numbers = {"share": one.share, "alerts_fired": float(len(told))}
+    runs = tuple(dict.fromkeys([one.id, *proofs]))
     if one.state == "fail":
         why = one.reasons[0] if one.reasons else "the canary failed"
         return Found("fail", why, (one.id,), numbers)
@@ -96,8 +99,8 @@ def canary(seen: Seen) -> Found:
     if one.state != "pass":
         missing.insert(0, one.reasons[0] if one.reasons else "the canary came to no verdict")
     if missing:
-        return Found("not_shown", "; ".join(missing), (one.id,), numbers)
-    return Found("pass", f"{one.share:.1%} of the traffic; alerts on acceptance and rollback fired", (one.id,), numbers)
+        return Found("not_shown", "; ".join(missing), runs, numbers)
+    return Found("pass", f"{one.share:.1%} of the traffic; alerts on acceptance and rollback fired", runs, numbers)
 
 
 def _ours(seen: Seen, file: CanaryEvidence) -> bool:

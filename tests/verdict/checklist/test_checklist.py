@@ -421,6 +421,13 @@ def test_canary(changes: dict[str, Any], state: str, said: str) -> None:
     assert (one.state, said in one.why) == (state, True), one.why
 
 
+def test_alerts_are_proven_on_a_canary_that_is_bad_on_purpose() -> None:
+    bad = CANARY.model_copy(update={"id": "canary-0", "at": "2026-11-28T00:00:00+00:00", "state": "fail"})
+    good = CANARY.model_copy(update={"alerts": []})
+    one = of("canary", compared(), files=[bad, good])
+    assert (one.state, one.evidence) == ("pass", ["canary-1", "canary-0"])
+
+
 def test_the_order_in_which_evidence_is_given_does_not_matter() -> None:
     ids: Callable[[Checklist], Any] = lambda found: [(one.state, one.why, one.evidence) for one in found.items]  # noqa: E731
     runs = everything()
