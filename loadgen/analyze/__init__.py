@@ -30,7 +30,16 @@ from loadgen.analyze.environment import differences, environment_diff
 from loadgen.analyze.environment_rules import ENVIRONMENT_KEYS, EXPECTED_KEYS
 from loadgen.analyze.estimates import SELECTORS, Estimates, Query, Where
 from loadgen.analyze.findings import RULES
-from loadgen.analyze.found import EXPERIMENT_SCHEMA, ExperimentResult, State, worst_state
+from loadgen.analyze.found import (
+    EXPERIMENT_SCHEMA,
+    AnomaliesArm,
+    AnomaliesResult,
+    AnomalyRow,
+    ExperimentResult,
+    State,
+    anomalies_found,
+    worst_state,
+)
 from loadgen.analyze.metrics import METRICS, MetricSpec
 from loadgen.analyze.quality import (
     DISTINCT,
@@ -203,6 +212,9 @@ __all__ = [
     "AdviceAt",
     "AdviceResult",
     "AllSent",
+    "AnomaliesArm",
+    "AnomaliesResult",
+    "AnomalyRow",
     "Arm",
     "ArmResources",
     "BestK",
@@ -302,6 +314,7 @@ __all__ = [
     "advise_from_positions",
     "analyze",
     "analyze_sweep",
+    "anomalies_found",
     "arms_in_common",
     "best_k",
     "blocks_for_precision",

@@ -6,7 +6,8 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from loadgen.analyze import ExperimentResult
+from loadgen.analyze import ExperimentResult, anomalies_found
+from loadgen.experiment.anomalies import run_anomalies
 from loadgen.experiment.progress import Progress
 from loadgen.experiment.single import RunOptions, RunResult, run_scenario
 from loadgen.record import RunData
@@ -27,6 +28,7 @@ class Shape:
 SHAPES: Mapping[str, Shape] = {
     "run": Shape(run_scenario),
     "soak": Shape(run_scenario),
+    "anomalies": Shape(run_anomalies, anomalies_found),
 }
 
 

@@ -1,5 +1,6 @@
 """What to ask for: checked models, loading, own prompts, limits."""
 
+from loadgen.scenario.anomalies import AnomalyKeys
 from loadgen.scenario.arms import Arm, SecretSource
 from loadgen.scenario.base import Environment
 from loadgen.scenario.comparison import (
@@ -43,6 +44,7 @@ __all__ = [
     "METRICS",
     "ROUNDS",
     "SELECTORS",
+    "AnomalyKeys",
     "Arm",
     "ArrivalStage",
     "AxisValue",

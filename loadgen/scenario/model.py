@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from loadgen.errors import ScenarioError
+from loadgen.scenario.anomalies import AnomalyKeys, anomaly_problems
 from loadgen.scenario.arms import Arm
 from loadgen.scenario.base import (
     MAX_REQUESTS,
@@ -144,6 +145,7 @@ class Scenario(Model):
         description="what decides pass or fail; default: with two arms or more, those of docs/verdict.md",
     )
 
+    anomalies: AnomalyKeys = Field(AnomalyKeys(), description="what experiment: anomalies sends beside the load")
     sweep: Sweep | None = Field(None, description="settings that `specload sweep` tries, one run each")
 
     @property
@@ -197,6 +199,7 @@ class Scenario(Model):
         problems += comparison_problems(self)
         problems += soak_problems(self)
         problems += disruption_problems(self)
+        problems += anomaly_problems(self)
         problems += sweep_problems(self, limits)
         if not problems:
             problems += threshold_problems(self.thresholds, _surroundings(self))
