@@ -71,6 +71,11 @@ class Driver:
         if self._run is not None:
             self._run.stop(reason)
 
+    def finish(self) -> None:
+        """The load of the segment in progress ends now, as if its time were over."""
+        if self._run is not None:
+            self._run.close()
+
     def hold(self) -> None:
         """Start nothing new until `release`, also in later segments. What is in flight goes on."""
         self._held = True

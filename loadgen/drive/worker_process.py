@@ -1,9 +1,9 @@
 """A worker: one process, one event loop, its share of every segment. It talks with its coordinator over a pipe.
 
-Messages in: `WorkerSetup` first, then of every segment `Prepare` and `Go`; `Stop`, `Hold` and `Release` at any time;
-`Close` at the end. End of file ends the process too, so it never outlives its coordinator. Messages out: `Ready`,
-`Poised`, `Ended`, `Closed`, each the answer to one of those; `Progress` a few times a second; `Tripped` when an arm
-seems dead; `Failed` if it ends by a fault.
+Messages in: `WorkerSetup` first, then of every segment `Prepare` and `Go`; `Stop`, `Finish`, `Hold` and `Release`
+at any time; `Close` at the end. End of file ends the process too, so it never outlives its coordinator. Messages out:
+`Ready`, `Poised`, `Ended`, `Closed`, each the answer to one of those; `Progress` a few times a second; `Tripped` when
+an arm seems dead; `Failed` if it ends by a fault.
 """
 
 from __future__ import annotations
@@ -125,6 +125,13 @@ class Go:
 @dataclass(frozen=True, slots=True)
 class Stop:
     reason: StopReason
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """The load of a segment has gone on for long enough: it ends as if its time were over."""
+
+    segment: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,7 +380,7 @@ class _Worker:
             self._trips[message.arm].release(was_alive=message.was_alive)
         self._drivers[message.arm].release()
 
-    def _take(self, message: Prepare | Go | Stop | Hold | Release | Close) -> None:
+    def _take(self, message: Prepare | Go | Stop | Finish | Hold | Release | Close) -> None:
         if isinstance(message, Prepare):
             self._begins[message.segment] = asyncio.get_running_loop().create_future()
             self._start(self._drive(message))
@@ -382,6 +389,9 @@ class _Worker:
         elif isinstance(message, Stop):
             for driver in self._drivers.values():
                 driver.stop(message.reason)
+        elif isinstance(message, Finish):
+            if message.segment in self._begins:
+                self._drivers[self._segments[message.segment].arm].finish()
         elif isinstance(message, Hold):
             self._drivers[message.arm].hold()
         elif isinstance(message, Release):

@@ -21,6 +21,7 @@ from loadgen.drive.worker_process import (
     Closed,
     Ended,
     Failed,
+    Finish,
     Go,
     Hold,
     Poised,
@@ -167,6 +168,11 @@ class Workers:
             link.hurried = self._stops > 1
             link.send(Stop(reason))
 
+    def finish(self, segment: int) -> None:
+        """The load of a segment in progress ends now, as if its time were over; later segments are driven."""
+        for link in self._links:
+            link.send(Finish(segment))
+
     def hold(self, arm: str) -> None:
         """Start nothing new for an arm until `release`: what is in flight goes on."""
         for link in self._links:
@@ -267,7 +273,7 @@ class _Link:
                     f"{most_s - silent_s + 1} s more at most"
                 )
 
-    def send(self, message: WorkerSetup | Prepare | Go | Stop | Hold | Release | Close) -> None:
+    def send(self, message: WorkerSetup | Prepare | Go | Stop | Finish | Hold | Release | Close) -> None:
         """What cannot be sent is not: that the worker is gone shows where it is read."""
         if self.gone is None:
             with suppress(OSError):

@@ -61,6 +61,7 @@ class Breakers:
         workers, breaker = self._workers(), Breaker(told.first_ns / 1e9, self._wait_s)
         workers.hold(told.arm)
         self._note("breaker_open", told.arm, failures=told.failures, first_ns=told.first_ns)
+        failed = told.failures - workers.counts.failed
         step: Look | Closed | Dead = breaker.begin()
         while isinstance(step, Look):
             await asyncio.sleep(step.wait_s)
@@ -72,8 +73,9 @@ class Breakers:
         if isinstance(step, Dead):
             self._note("engine_gone", told.arm, away_s=step.away_s)
             self._stop(
-                f"engine of {told.arm} dead: detected after {breaker.detected_s:.2g} s, not back within "
-                f"{self._wait_s:g} s (safety.breaker_wait_s)"
+                f"engine of {told.arm} dead: detected after {breaker.detected_s:.2g} s, "
+                f"{failed + workers.counts.failed} requests failed meanwhile; not back within {self._wait_s:g} s "
+                "(safety.breaker_wait_s)"
             )
             return
         if step.away_s is None:

@@ -18,12 +18,13 @@ from loadgen.record import Event, RunWriter
 @dataclass(frozen=True)
 class Beside:
     """What a companion has at hand. `ready`: the arms as they were found, with their clients. `stop`: ends the run's
-    load early, as a policy would, with this reason."""
+    load early, as a policy would, with this reason. `enough`: ends the load of one segment as if its time were over."""
 
     ready: Preflight
     writer: RunWriter
     say: Callable[[str], None]
     stop: Callable[[str], None]
+    enough: Callable[[Segment], None]
 
     def event(self, name: str, at_ns: int | None = None, /, **data: Any) -> None:
         """Into the run's events.jsonl; secrets are masked there. `at_ns` None: now."""

@@ -81,7 +81,13 @@ class Segments:
         self._edges = Edges(self.standing, self._scenario.scrape.idle_wait_s, self._interrupted, progress.say)
         self._accompanied = Accompanied(
             prepared.companion,
-            Beside(prepared.ready, self._writer, progress.say, lambda reason: self._stop(reason, "policy")),
+            Beside(
+                prepared.ready,
+                self._writer,
+                progress.say,
+                lambda reason: self._stop(reason, "policy"),
+                lambda segment: self._workers.finish(segment.number),
+            ),
         )
         self._stop_reason: str | None = None
         self._lost: str | None = None

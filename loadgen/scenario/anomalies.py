@@ -14,8 +14,8 @@ from server_adapters.anomalies import CATALOGUE, GROUPS, chosen
 if TYPE_CHECKING:
     from loadgen.scenario.model import Scenario
 
-#: Twelve blocks of a second: fewer tell nothing of before and after.
-SHORTEST_BEFORE_S = 12.0
+#: Twelve blocks of half a second: shorter ones tell nothing of before and after.
+SHORTEST_BEFORE_S = 6.0
 
 
 class AnomalyKeys(Model):
@@ -28,6 +28,9 @@ class AnomalyKeys(Model):
     repeat: Annotated[int, Field(ge=1, le=100)] = Field(1, description="how often each is sent")
     before_s: Annotated[float, Field(ge=SHORTEST_BEFORE_S, le=86_400)] = Field(
         60.0, description="load alone for so long first: what is normal is learned from it"
+    )
+    after_s: SomeSeconds = Field(
+        5.0, description="load alone for so long after the last one; then it ends, before its duration_s if need be"
     )
     pause_s: SomeSeconds = Field(0.2, description="between what follows one anomaly and the next one")
     answer_s: Seconds = Field(20.0, description="an anomaly without a whole answer for so long is given up")

@@ -34,6 +34,7 @@ from loadgen.analyze.found.bystanders import (
     witnesses_compared,
 )
 from loadgen.analyze.frames import Frame, frame_of
+from loadgen.analyze.outages import outages_of
 from loadgen.analyze.quality.family import FAMILY_LEVEL
 from loadgen.analyze.windows import windows_of
 from loadgen.observe import Measured, Tracks, tracks_of
@@ -61,8 +62,8 @@ def anomalies_found(run: RunData) -> AnomaliesResult:
 
 
 def _arm(run: RunData, name: str, keys: dict[str, Any]) -> AnomaliesArm:
-    told, facts = told_of(run.events, name), run.manifest.arms[name]
-    frame = _frame(run, name)
+    frame, facts = _frame(run, name), run.manifest.arms[name]
+    told = told_of(run.events, name, outages_of(run.events, frame))
     rows = np.arange(frame.n)
     before, during = _spans(run, frame, told)
     quiet = silences(frame, rows)
@@ -131,7 +132,13 @@ def _first(sent: Sequence[Sent], name: str) -> int:
 def _row(sent: Sequence[Sent], frame: Frame, rows: Ints, quiet: Silences) -> AnomalyRow:
     shown = next((s for s in sent if not s.data["fits"]), sent[0])
     downs = [s.down for s in sent if s.down is not None]
-    let_go = [s.let_go for s in sent if s.let_go is not None and s.down is None and s.let_go["busy"] is not None]
+    outages = [s.outage for s in sent if s.outage is not None]
+    away = [float(d["away_s"]) for d in downs if d["away_s"] is not None]
+    away += [o.away_s for o in outages if o.away_s is not None]
+    came_back = any(d["away_s"] is not None for d in downs)
+    let_go = [
+        s.let_go for s in sent if s.let_go is not None and not (s.down or s.outage) and s.let_go["busy"] is not None
+    ]
     spans = [(s.begun_ns, s.ended_ns + AFTER_NS) for s in sent]
     beside = np.concatenate([_beside(frame, rows, span) for span in spans])
     seen = {s.seen for s in sent}
@@ -146,9 +153,9 @@ def _row(sent: Sequence[Sent], frame: Frame, rows: Ints, quiet: Silences) -> Ano
         seconds=max(float(s.data["got"]["s"]) for s in sent),
         message=str(shown.data["got"]["message"]),
         probe=next((word for word in _WORST if word in seen), None),
-        died=any(d["died"] for d in downs),
-        down_s=max((float(d["away_s"]) for d in downs if d["away_s"] is not None), default=None),
-        ended=any(d["away_s"] is None for d in downs),
+        died=bool(outages) or any(d["died"] for d in downs),
+        down_s=max(away, default=None),
+        ended=any(d["away_s"] is None for d in downs) or (any(o.away_s is None for o in outages) and not came_back),
         abandoned=any(g["s"] is None for g in let_go),
         let_go_s=max((float(g["s"]) for g in let_go if g["s"] is not None), default=None),
         bystanders=len(beside),

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any
 
+from loadgen.analyze.outages import Outage
 from loadgen.record import Event
 
 
 @dataclass(frozen=True)
 class Sent:
     """One anomaly that was sent once, and what followed. `data`: of the event `anomaly`. `seen`: what became of the
-    probe after it, None: the run ended before. `down`, `let_go`: data of those events."""
+    probe after it, None: the run ended before. `down`, `let_go`: data of those events. `outage`: the breaker saw the
+    engine die after it began and before the next one did."""
 
     name: str
     begun_ns: int
@@ -21,6 +24,7 @@ class Sent:
     seen: str | None
     down: Mapping[str, Any] | None
     let_go: Mapping[str, Any] | None
+    outage: Outage | None = None
 
 
 @dataclass(frozen=True)
@@ -36,10 +40,9 @@ class Told:
     unfinished: tuple[str, ...]
     witnesses: tuple[Event, ...] = ()
     probes: tuple[Event, ...] = ()
-    outages: tuple[Event, ...] = field(default=())
 
 
-def told_of(events: Sequence[Event], arm: str) -> Told:
+def told_of(events: Sequence[Event], arm: str, outages: Sequence[Outage] = ()) -> Told:
     mine = [e for e in events if e.data.get("arm") == arm]
     named: dict[str, list[Event]] = {}
     for event in mine:
@@ -49,6 +52,10 @@ def told_of(events: Sequence[Event], arm: str) -> Told:
         for kind in ("probe", "down", "let_go")
     }
     sent = [_sent(e, after) for e in named.get("anomaly", ())]
+    begins = [one.begun_ns for one in sent]
+    for outage in outages:
+        if (at := bisect_right(begins, outage.first_ns) - 1) >= 0:
+            sent[at] = replace(sent[at], outage=outage)
     begun = [str(e.data["name"]) for e in named.get("anomaly_begins", ())]
     quiet = next(iter(named.get("quiet_over", ())), None)
     all_sent = next(iter(named.get("all_sent", ())), None)
@@ -62,7 +69,6 @@ def told_of(events: Sequence[Event], arm: str) -> Told:
         unfinished=tuple(begun[len(sent) :]),
         witnesses=tuple(named.get("witness", ())),
         probes=tuple(named.get("probe", ())),
-        outages=tuple(e for kind in ("engine_dead", "engine_back", "engine_gone") for e in named.get(kind, ())),
     )
 
 

@@ -18,7 +18,7 @@ from loadgen.analyze.statistics import inflation, mann_whitney
 from loadgen.drive import Outcome
 
 #: The time before is cut into so many blocks, none shorter than this; the time of the anomalies into equal ones.
-BLOCKS_BEFORE, SHORTEST_S = 12, 1.0
+BLOCKS_BEFORE, SHORTEST_S = 12, 0.5
 #: Blocks with a value that a test needs on either side.
 FEWEST = 8
 #: Requests that a median of a block needs.

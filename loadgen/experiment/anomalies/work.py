@@ -58,7 +58,8 @@ class Anomalies:
                 chosen_now = len(chosen(keys.include, keys.exclude)) * keys.repeat
                 await _quiet(aftermath, witnesses, begin_ns + round(keys.before_s * 1e9), chosen_now, note)
                 await self._catalogue(setting, arm, aftermath, beside, note)
-                await asyncio.Event().wait()  # witnesses look on until the load ends
+                await asyncio.sleep(keys.after_s)
+                beside.enough(segment)
             finally:
                 watching.cancel()
                 await asyncio.gather(watching, return_exceptions=True)
@@ -76,7 +77,7 @@ class Anomalies:
                 await aftermath.after(anomaly.name, repeat)
                 await asyncio.sleep(keys.pause_s)
         note("all_sent")
-        beside.say(f"{arm.name}: all anomalies are sent; the load goes on to its end")
+        beside.say(f"{arm.name}: all anomalies are sent")
 
 
 async def _quiet(
