@@ -1,4 +1,4 @@
-"""Each fault that an anomaly may bring out, injected into a rehearsal server, is found and named."""
+"""Each fault that an anomaly may bring out, injected into a rehearsal server, is found and named; a healthy one passes."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
+import psutil
 import pytest
 
+from server_adapters.anomalies import CATALOGUE
 from server_adapters.rehearsal.config import RehearsalConfig
 
 Start = Callable[[RehearsalConfig], AbstractContextManager[str]]
@@ -18,6 +20,26 @@ def anomalies(*include: str, **more: Any) -> dict[str, Any]:
     return {"before_s": 6, "after_s": 1, "pause_s": 0, "stall_s": 10, "include": list(include), **more}
 
 
+@pytest.mark.slow
+async def test_a_healthy_server_passes(rehearsal: Start, ran: Any) -> None:
+    """J5, A3, H20: all but the slowest, each answered as it should be, and nobody else is touched."""
+    with rehearsal(RehearsalConfig(**FAST)) as url:
+        result, found, _ = await ran(
+            url, anomalies={**anomalies(), "exclude": ["slow", "body_16_mb"], "drafter_max_len": 600}
+        )
+    assert found.reasons == []
+    assert (result.state, found.state) == ("finished", "pass")
+    (arm,) = found.arms
+    left_out = {"body_16_mb", *(a.name for a in CATALOGUE.values() if a.group == "slow" or not a.default)}
+    assert {r.name for r in arm.rows} == CATALOGUE.keys() - left_out
+    assert arm.skipped == []
+    assert (arm.sent, arm.chosen) == (len(arm.rows), len(arm.rows))
+    assert {r.probe for r in arm.rows} == {"same"}
+    assert (arm.witnesses.distinct, arm.witnesses.crossed, arm.witnesses.new) == (4, 0, 0)
+    assert all(t.p is not None for t in arm.bystanders)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("comes_back", [False, True])
 async def test_a_prompt_beyond_the_drafter_kills_the_engine(rehearsal: Start, ran: Any, comes_back: bool) -> None:
     """J1, J2: the anomaly is named; the run ends where the engine does not come back, and goes on where it does."""
@@ -34,10 +56,9 @@ async def test_a_prompt_beyond_the_drafter_kills_the_engine(rehearsal: Start, ra
     word = "it served again after" if comes_back else "it did not come back"
     assert any(r.startswith(f"base: long_for_drafter ended the server: {word}") for r in found.reasons)
     # the breaker saw it too, from the load alone
-    outages = {f.id: f for f in result.summary.findings}
-    assert "engine_away" in outages
-    assert outages["engine_away"].numbers["failed"] > 0
-    assert outages["engine_away"].numbers["detected_s"] < 5
+    (outage,) = [f for f in result.summary.findings if f.id == "engine_away"]
+    assert outage.numbers["failed"]
+    assert outage.numbers["detected_s"] is not None
     if comes_back:
         after = next(r for r in arm.rows if r.name == "prompt_empty")
         assert (after.fits, after.probe) == (True, "same")
@@ -45,62 +66,43 @@ async def test_a_prompt_beyond_the_drafter_kills_the_engine(rehearsal: Start, ra
         assert "dead" in (result.reason or "") or "ended the server" in (result.reason or "")
 
 
-async def test_cross_talk(rehearsal: Start, ran: Any) -> None:
-    """An answer that goes on like another request's is found by the witnesses."""
-    with rehearsal(RehearsalConfig(**FAST)) as url:
-        _, found, _ = await ran(url, {"cross_talk": {}}, anomalies=anomalies("empty", "json", witness_concurrency=4))
-    assert found.state == "fail"
-    assert found.arms[0].witnesses.crossed > 0
-    assert any("cross-talk" in reason for reason in found.reasons)
-
-
-async def test_abandoned_streams_that_go_on(rehearsal: Start, ran: Any) -> None:
-    """H20: what was left must not run on: running and waiting are back within `abandon_s`."""
+@pytest.mark.slow
+async def test_cross_talk_a_leak_and_streams_that_go_on(rehearsal: Start, ran: Any) -> None:
+    """H20: witnesses see another's text, telemetry the memory, running and waiting what was left and is not let go."""
     slow = {**FAST, "speed": 0.5}
     with rehearsal(RehearsalConfig(**slow, faults=("deaf",))) as url:
-        _, found, _ = await ran(url, anomalies=anomalies("prompt_empty", "storm_in_stream", abandon_s=2))
-    rows = {r.name: r for r in found.arms[0].rows}
-    assert (rows["prompt_empty"].abandoned, rows["storm_in_stream"].abandoned) == (False, True)
-    assert any("storm_in_stream" in r and "goes on" in r for r in found.reasons)
-
-
-async def test_memory_that_grows(rehearsal: Start, ran: Any) -> None:
-    """A leak shows in the server's own memory, where telemetry reads it."""
-    import psutil
-
-    with rehearsal(RehearsalConfig(**FAST)) as url:
         port = int(url.rsplit(":", 1)[1])
         pid = next(c.pid for c in psutil.net_connections("tcp4") if c.laddr and c.laddr.port == port and c.pid)
         _, found, _ = await ran(
-            url, {"memory_growth": {"mb_per_s": 100, "max_mb": 300}},
+            url, {"memory_growth": {"mb_per_s": 150, "max_mb": 300}, "cross_talk": {}},
             arms={"base": {"url": url, "telemetry": {"pid": pid, "interval_s": 0.2}}},
-            anomalies=anomalies("range", "empty", after_s=4),
+            anomalies=anomalies(
+                "prompt_empty", "json_array", "json_null", "storm_in_stream", abandon_s=2, witness_concurrency=4
+            ),
         )  # fmt: skip
-    memory = found.arms[0].memory
-    assert memory.share is not None
-    assert memory.share > 0.3
-    assert any("the server's memory grew by" in reason for reason in found.reasons)
+    (arm,) = found.arms
+    rows = {r.name: r for r in arm.rows}
+    assert (rows["prompt_empty"].abandoned, rows["storm_in_stream"].abandoned) == (False, True)
+    assert any("storm_in_stream" in r and "goes on" in r for r in found.reasons)
+    assert arm.witnesses.crossed > 0
+    assert any("cross-talk" in r for r in found.reasons)
+    assert arm.memory.share is not None
+    assert arm.memory.share > 0.3
+    assert any("the server's memory grew by" in r for r in found.reasons)
 
 
-async def test_errors_of_the_load(rehearsal: Start, ran: Any) -> None:
-    """Bystanders that fail since the anomalies began, far from all of them."""
+@pytest.mark.slow
+async def test_errors_of_the_load_and_wrong_answers(rehearsal: Start, ran: Any) -> None:
+    """A third of all requests gets 503 since the anomalies began: of bystanders, and where a refusal was right."""
     with rehearsal(RehearsalConfig(**FAST)) as url:
         _, found, _ = await ran(
-            url, {"in_stream_error": {"share": 0.5}}, anomalies=anomalies("empty", "json", "types", "range")
-        )
-    tests = {t.name: t for t in found.arms[0].bystanders}
-    assert tests["error_share"].alarm
-    assert tests["error_share"].before == 0
-    assert any("share of failed requests rose from 0.00%" in reason for reason in found.reasons)
-
-
-async def test_a_server_that_answers_wrongly(rehearsal: Start, ran: Any) -> None:
-    """Everything gets 503: no refusal is right any more, though the server lives."""
-    with rehearsal(RehearsalConfig(**FAST)) as url:
-        _, found, _ = await ran(
-            url, {"storm_503": {"share": 0.3}}, anomalies=anomalies("empty", "types"), safety={"breaker_failures": 0}
-        )
-    wrong = [r for r in found.arms[0].rows if not r.fits]
-    assert wrong
+            url, {"storm_503": {"share": 0.3}}, anomalies=anomalies("empty", "types", after_s=3),
+            safety={"breaker_failures": 0},
+        )  # fmt: skip
+    (arm,) = found.arms
+    wrong = [r for r in arm.rows if not r.fits]
     assert {r.got for r in wrong} == {"503 error"}
-    assert all("expected" in reason for reason in found.reasons if wrong[0].name in reason)
+    assert any(r.startswith(f"base: {wrong[0].name}: got 503 error") for r in found.reasons)
+    errors = next(t for t in arm.bystanders if t.name == "error_share")
+    assert (errors.alarm, errors.before) == (True, 0)
+    assert any("share of failed requests rose from 0.00%" in r for r in found.reasons)
