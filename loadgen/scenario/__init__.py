@@ -24,6 +24,16 @@ from loadgen.scenario.secrets import read_secret
 from loadgen.scenario.stages import ArrivalStage, ConcurrencyStage, Ramp, Stage
 from loadgen.scenario.sweep import AxisValue, MaxRate, Sweep, SweepAxes, SweepSetting
 from loadgen.scenario.sweep_checks import launched_arm
+from loadgen.scenario.switch import (
+    AdapterCall,
+    Call,
+    CommandCall,
+    Direction,
+    HttpCall,
+    Switch,
+    secrets_of,
+    switch_secrets,
+)
 from loadgen.scenario.telemetry import Telemetry
 from loadgen.scenario.thresholds import (
     Condition,
@@ -44,19 +54,24 @@ __all__ = [
     "METRICS",
     "ROUNDS",
     "SELECTORS",
+    "AdapterCall",
     "AnomalyKeys",
     "Arm",
     "ArrivalStage",
     "AxisValue",
+    "Call",
+    "CommandCall",
     "CommandLauncher",
     "Comparison",
     "ConcurrencyStage",
     "Condition",
     "DeadlineKeys",
     "DesignName",
+    "Direction",
     "Empirical",
     "Environment",
     "Fixed",
+    "HttpCall",
     "Launcher",
     "Length",
     "Limits",
@@ -84,6 +99,7 @@ __all__ = [
     "Sweep",
     "SweepAxes",
     "SweepSetting",
+    "Switch",
     "Task",
     "Telemetry",
     "Threshold",
@@ -105,4 +121,6 @@ __all__ = [
     "read_thresholds",
     "refuse_segments",
     "scenario_schema",
+    "secrets_of",
+    "switch_secrets",
 ]

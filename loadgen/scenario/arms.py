@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, SecretStr, Tag, model_validator
@@ -137,15 +138,19 @@ def _reach(arm: Arm) -> list[tuple[Loc, str]]:
 
 
 def _headers(arm: Arm) -> list[tuple[Loc, str]]:
+    return header_problems(arm.headers, arm.api_key)
+
+
+def header_problems(headers: Mapping[str, SecretStr], api_key: SecretSource | None) -> list[tuple[Loc, str]]:
     """Values are never part of a message."""
     problems: list[tuple[Loc, str]] = []
-    for name, value in arm.headers.items():
+    for name, value in headers.items():
         where: Loc = ("headers", name)
         if not _HEADER_NAME.fullmatch(name):
             problems.append((where, "is not a header name: letters, digits and - are allowed"))
         elif name.lower() in OWNED_HEADERS:
             problems.append((where, "is set by specload itself and cannot be changed"))
-        elif name.lower() == "authorization" and arm.api_key is not None:
+        elif name.lower() == "authorization" and api_key is not None:
             problems.append((where, "contradicts api_key: give one of the two"))
         text = value.get_secret_value()
         if not text.isprintable() or not text.isascii() or text != text.strip():

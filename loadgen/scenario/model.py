@@ -77,7 +77,9 @@ class DeadlineKeys(Model):
     token_idle_s: Seconds | None = Field(60.0, description="bytes but no token for so long: stalled")
     total_s: Seconds | None = Field(None, description="whole request; off by default (long answers are healthy)")
     drain_s: SomeSeconds = Field(
-        30.0, description="how long requests in flight may finish after a stage; the rest are cut and say so"
+        30.0,
+        description="how long requests in flight may finish after a stage, and overdue arrivals be sent; the rest are "
+        "cut or unsent, and counted",
     )
 
 
