@@ -32,11 +32,15 @@ from loadgen.analyze.estimates import SELECTORS, Estimates, Query, Where
 from loadgen.analyze.findings import RULES
 from loadgen.analyze.found import (
     EXPERIMENT_SCHEMA,
+    AccessCheck,
+    AccessResult,
+    AccessWord,
     AnomaliesArm,
     AnomaliesResult,
     AnomalyRow,
     ExperimentResult,
     State,
+    access_found,
     anomalies_found,
     worst_state,
 )
@@ -208,6 +212,9 @@ __all__ = [
     "Absent",
     "AcceptanceAnomaly",
     "Accepted",
+    "AccessCheck",
+    "AccessResult",
+    "AccessWord",
     "Advice",
     "AdviceAt",
     "AdviceResult",
@@ -310,6 +317,7 @@ __all__ = [
     "Where",
     "WindowUse",
     "acceptance_anomaly",
+    "access_found",
     "advise",
     "advise_from_positions",
     "analyze",

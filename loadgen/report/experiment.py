@@ -11,6 +11,7 @@ from rich.text import Text
 
 from loadgen.analyze import ExperimentResult
 from loadgen.redact import printable
+from loadgen.report.access import access_tables
 from loadgen.report.anomalies import anomaly_tables
 from loadgen.report.page import Cell, Row, Table
 
@@ -19,7 +20,10 @@ _MARKS = {"good": "green", "info": "dim", "warning": "yellow", "bad": "red"}
 _TONES = {"good": "green", "warning": "yellow", "bad": "red", "": ""}
 
 #: The tables of each kind, the same for terminal and page.
-TABLES: Mapping[str, Callable[[ExperimentResult], Sequence[Table]]] = {"anomalies": anomaly_tables}
+TABLES: Mapping[str, Callable[[ExperimentResult], Sequence[Table]]] = {
+    "access": access_tables,
+    "anomalies": anomaly_tables,
+}
 
 
 def experiment_tables(found: ExperimentResult) -> list[Table]:

@@ -1,5 +1,6 @@
 """What to ask for: checked models, loading, own prompts, limits."""
 
+from loadgen.scenario.access import AccessKeys
 from loadgen.scenario.anomalies import AnomalyKeys
 from loadgen.scenario.arms import Arm, SecretSource
 from loadgen.scenario.base import Environment
@@ -54,6 +55,7 @@ __all__ = [
     "METRICS",
     "ROUNDS",
     "SELECTORS",
+    "AccessKeys",
     "AdapterCall",
     "AnomalyKeys",
     "Arm",

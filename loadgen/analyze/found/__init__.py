@@ -1,16 +1,21 @@
 """What the experiments that are more than a run have found: one model for all, a kind of its own for each."""
 
+from loadgen.analyze.found.access import AccessCheck, AccessResult, AccessWord, access_found
 from loadgen.analyze.found.anomalies import anomalies_found
 from loadgen.analyze.found.anomaly_models import AnomaliesArm, AnomaliesResult, AnomalyRow
 from loadgen.analyze.found.base import EXPERIMENT_SCHEMA, ExperimentResult, State, worst_state
 
 __all__ = [
     "EXPERIMENT_SCHEMA",
+    "AccessCheck",
+    "AccessResult",
+    "AccessWord",
     "AnomaliesArm",
     "AnomaliesResult",
     "AnomalyRow",
     "ExperimentResult",
     "State",
+    "access_found",
     "anomalies_found",
     "worst_state",
 ]

@@ -1,4 +1,4 @@
-"""Each fault that an anomaly may bring out, injected into a rehearsal server, is found and named; a healthy one passes."""
+"""Each fault that an anomaly may bring out, injected into a rehearsal server, is named; a healthy server passes."""
 
 from __future__ import annotations
 
@@ -55,11 +55,12 @@ async def test_a_prompt_beyond_the_drafter_kills_the_engine(rehearsal: Start, ra
     assert (row.died, row.ended, row.fits) == (True, not comes_back, False)
     word = "it served again after" if comes_back else "it did not come back"
     assert any(r.startswith(f"base: long_for_drafter ended the server: {word}") for r in found.reasons)
-    # the breaker saw it too, from the load alone
-    (outage,) = [f for f in result.summary.findings if f.id == "engine_away"]
-    assert outage.numbers["failed"]
-    assert outage.numbers["detected_s"] is not None
+    outages = [f for f in result.summary.findings if f.id == "engine_away"]
+    for outage in outages:  # the breaker saw it too, from the load alone
+        assert outage.numbers["failed"]
+        assert outage.numbers["detected_s"] is not None
     if comes_back:
+        assert len(outages) == 1
         after = next(r for r in arm.rows if r.name == "prompt_empty")
         assert (after.fits, after.probe) == (True, "same")
     else:
@@ -93,10 +94,10 @@ async def test_cross_talk_a_leak_and_streams_that_go_on(rehearsal: Start, ran: A
 
 @pytest.mark.slow
 async def test_errors_of_the_load_and_wrong_answers(rehearsal: Start, ran: Any) -> None:
-    """A third of all requests gets 503 since the anomalies began: of bystanders, and where a refusal was right."""
+    """Half of all requests get 503 since the anomalies began: of bystanders, and where a refusal was right."""
     with rehearsal(RehearsalConfig(**FAST)) as url:
         _, found, _ = await ran(
-            url, {"storm_503": {"share": 0.3}}, anomalies=anomalies("empty", "types", after_s=3),
+            url, {"storm_503": {"share": 0.5}}, anomalies=anomalies("empty", "types", pause_s=0.3),
             safety={"breaker_failures": 0},
         )  # fmt: skip
     (arm,) = found.arms
