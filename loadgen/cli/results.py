@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from loadgen.analyze import Summary
+from loadgen.analyze import ExperimentResult, Summary
 from loadgen.cli.base import (
     Exit,
     complain,
@@ -47,7 +47,7 @@ def watched(work: Callable[[RunProgress], Coroutine[Any, Any, RunResult]]) -> Ru
 def finish(result: RunResult, json: bool, *, judged: bool) -> None:
     """Show the result, and end with its exit code. `judged`: an invalid measurement is no success. An access check
     sends no load: it has nothing to measure."""
-    measured = result.found is None or result.found.kind != "access"
+    measured = has_load(result.found)
     if json and result.found is not None:
         print_json({"summary": result.summary.model_dump(mode="json"), "found": result.found.model_dump(mode="json")})
     elif measured:
@@ -73,6 +73,11 @@ def finish(result: RunResult, json: bool, *, judged: bool) -> None:
         raise typer.Exit(Exit.FAIL if result.verdict and result.verdict.verdict == "fail" else Exit.INCONCLUSIVE)
     if judged and (result.verdict is not None or result.found is not None):
         raise typer.Exit(_code(result))
+
+
+def has_load(found: ExperimentResult | None) -> bool:
+    """Whether there is a summary to show."""
+    return found is None or found.kind != "access"
 
 
 def _code(result: RunResult) -> Exit:

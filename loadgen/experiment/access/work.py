@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import asdict
 from datetime import UTC, datetime
 
 from loadgen import __version__
@@ -23,6 +24,7 @@ from loadgen.record import ArmFacts, Event, Manifest, RunWriter, new_run_id
 from loadgen.redact import Redactor, names_of, printable
 from loadgen.scenario import LoadedScenario, Scenario, reach_of
 from server_adapters import adapter_named
+from server_adapters.probing import NOTHING_KNOWN
 
 
 async def run_access(loaded: LoadedScenario, options: RunOptions, progress: Progress) -> RunResult:
@@ -95,7 +97,7 @@ def _facts(scenario: Scenario, name: str, redact: Redactor) -> ArmFacts:
         chunk_unit=adapter.chunk_unit,
         model=arm.model or "",
         endpoint=scenario.workload.endpoint,
-        capabilities={},
+        capabilities=asdict(NOTHING_KNOWN),
         environment={},
         facts=dict(arm.facts),
         spec_method=arm.spec_method,
