@@ -1,6 +1,7 @@
 """What it means: every published number, from the run directory alone."""
 
 from loadgen.analyze.apart import arms_in_common, compare_runs, estimates_apart
+from loadgen.analyze.canary import CountedArm, Probe, counted_estimates, probed_estimates, traffic_share
 from loadgen.analyze.curves import (
     Advice,
     BestK,
@@ -26,6 +27,7 @@ from loadgen.analyze.curves import (
     split_round,
     stops_paying,
 )
+from loadgen.analyze.drill import drill_of
 from loadgen.analyze.environment import differences, environment_diff
 from loadgen.analyze.environment_rules import ENVIRONMENT_KEYS, EXPECTED_KEYS
 from loadgen.analyze.estimates import SELECTORS, Estimates, Query, Where
@@ -38,7 +40,12 @@ from loadgen.analyze.found import (
     AnomaliesArm,
     AnomaliesResult,
     AnomalyRow,
+    CourseBin,
+    DrillPull,
+    DrillResult,
     ExperimentResult,
+    Losses,
+    Settled,
     State,
     access_found,
     anomalies_found,
@@ -235,6 +242,8 @@ __all__ = [
     "Cost",
     "CostLine",
     "CostResult",
+    "CountedArm",
+    "CourseBin",
     "Curve",
     "CurvePoint",
     "D",
@@ -246,6 +255,8 @@ __all__ = [
     "Drift",
     "DriftFound",
     "DriftPoint",
+    "DrillPull",
+    "DrillResult",
     "Equality",
     "Estimate",
     "Estimates",
@@ -263,6 +274,7 @@ __all__ = [
     "KneeResult",
     "Limit",
     "Loop",
+    "Losses",
     "MannWhitney",
     "Margin",
     "MaxRateResult",
@@ -279,6 +291,7 @@ __all__ = [
     "PointRun",
     "PointState",
     "Predicted",
+    "Probe",
     "PromptMismatch",
     "PromptTokens",
     "QualityTest",
@@ -296,6 +309,7 @@ __all__ = [
     "RunsCompared",
     "Sampled",
     "SeriesTrend",
+    "Settled",
     "Slope",
     "Speculation",
     "Speedup",
@@ -332,12 +346,14 @@ __all__ = [
     "coefficient_of_variation",
     "compare_outputs",
     "compare_runs",
+    "counted_estimates",
     "decay",
     "diagnose",
     "differences",
     "discordant_needed",
     "divergence_share",
     "drafter_limit",
+    "drill_of",
     "environment_diff",
     "estimates_apart",
     "family",
@@ -360,6 +376,7 @@ __all__ = [
     "per_test_level",
     "permutation_test",
     "power_of_ratio",
+    "probed_estimates",
     "quantile_bootstrap",
     "quantile_ratio_bootstrap",
     "ratio_of_sums_clustered",
@@ -371,6 +388,7 @@ __all__ = [
     "share_difference",
     "split_round",
     "stops_paying",
+    "traffic_share",
     "two_sample_distance",
     "without_correction",
     "worst_state",

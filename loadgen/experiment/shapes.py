@@ -9,6 +9,7 @@ from typing import Any
 from loadgen.analyze import ExperimentResult, access_found, anomalies_found
 from loadgen.experiment.access import run_access
 from loadgen.experiment.anomalies import run_anomalies
+from loadgen.experiment.drill import read_drill, run_drill
 from loadgen.experiment.progress import Progress
 from loadgen.experiment.single import RunOptions, RunResult, run_scenario
 from loadgen.record import RunData
@@ -31,6 +32,7 @@ SHAPES: Mapping[str, Shape] = {
     "soak": Shape(run_scenario),
     "anomalies": Shape(run_anomalies, anomalies_found),
     "access": Shape(run_access, access_found),
+    "drill": Shape(run_drill, read_drill),
 }
 
 

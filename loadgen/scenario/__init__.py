@@ -4,6 +4,8 @@ from loadgen.scenario.access import AccessKeys
 from loadgen.scenario.anomalies import AnomalyKeys
 from loadgen.scenario.arms import Arm, SecretSource
 from loadgen.scenario.base import Environment
+from loadgen.scenario.canary import AT_LEAST, BY_COUNTERS, BY_PROBES, CanaryKeys, CanaryLimits, ProbeKeys, Webhook
+from loadgen.scenario.canary_checks import WINDOW_BLOCKS
 from loadgen.scenario.comparison import (
     ROUNDS,
     Comparison,
@@ -12,6 +14,7 @@ from loadgen.scenario.comparison import (
     ends_by_time,
     refuse_segments,
 )
+from loadgen.scenario.drill import DRILL_SCRAPE_S, Drill, DrillLimits, DrillSide
 from loadgen.scenario.launchers import CommandLauncher, Launcher, RehearsalLauncher, VllmLauncher
 from loadgen.scenario.lengths import Empirical, Fixed, Length, LogNormal, Normal, PairedLengths, Uniform
 from loadgen.scenario.limits import Limits, Safety, limits_of
@@ -51,10 +54,15 @@ from loadgen.scenario.workload import SamplingKeys, SharedPrefix, Task, Workload
 
 __all__ = [
     "AGGREGATES",
+    "AT_LEAST",
+    "BY_COUNTERS",
+    "BY_PROBES",
+    "DRILL_SCRAPE_S",
     "LIVE_SELECTORS",
     "METRICS",
     "ROUNDS",
     "SELECTORS",
+    "WINDOW_BLOCKS",
     "AccessKeys",
     "AdapterCall",
     "AnomalyKeys",
@@ -62,6 +70,8 @@ __all__ = [
     "ArrivalStage",
     "AxisValue",
     "Call",
+    "CanaryKeys",
+    "CanaryLimits",
     "CommandCall",
     "CommandLauncher",
     "Comparison",
@@ -70,6 +80,9 @@ __all__ = [
     "DeadlineKeys",
     "DesignName",
     "Direction",
+    "Drill",
+    "DrillLimits",
+    "DrillSide",
     "Empirical",
     "Environment",
     "Fixed",
@@ -85,6 +98,7 @@ __all__ = [
     "Operator",
     "OwnPrompt",
     "PairedLengths",
+    "ProbeKeys",
     "PromptSet",
     "Ramp",
     "Reach",
@@ -111,6 +125,7 @@ __all__ = [
     "Uniform",
     "VllmLauncher",
     "Warmup",
+    "Webhook",
     "Workload",
     "chosen_baseline",
     "ends_by_time",

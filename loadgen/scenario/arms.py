@@ -28,7 +28,7 @@ _Word = Annotated[str, Field(min_length=1)]
 Command = Annotated[
     Annotated[_Word, Tag("shell")] | Annotated[list[_Word], Field(min_length=1), Tag("argv")], Discriminator(_shape)
 ]
-_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110 token
+HEADER_NAME = r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"  # RFC 9110 token
 
 
 class SecretSource(Model):
@@ -79,6 +79,11 @@ class Arm(Model):
     tls: TlsKeys | None = Field(None, description="certificates, where the public authorities will not do")
     headers: dict[str, SecretStr] = Field(
         default_factory=dict, description="further request headers; values are secret and stored nowhere"
+    )
+    served_by_header: Annotated[str, Field(pattern=HEADER_NAME)] | None = Field(
+        None,
+        description="response header in which a gateway says which server answered; kept with every request "
+        "(column served_by)",
     )
     speculation: Literal["on", "off"] | None = Field(
         None, description="what the server must be found to do; a mismatch fails the preflight"
@@ -146,7 +151,7 @@ def header_problems(headers: Mapping[str, SecretStr], api_key: SecretSource | No
     problems: list[tuple[Loc, str]] = []
     for name, value in headers.items():
         where: Loc = ("headers", name)
-        if not _HEADER_NAME.fullmatch(name):
+        if not re.fullmatch(HEADER_NAME, name):
             problems.append((where, "is not a header name: letters, digits and - are allowed"))
         elif name.lower() in OWNED_HEADERS:
             problems.append((where, "is set by specload itself and cannot be changed"))

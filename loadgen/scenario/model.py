@@ -24,6 +24,8 @@ from loadgen.scenario.base import (
     SomeSeconds,
     refuse,
 )
+from loadgen.scenario.canary import CanaryKeys
+from loadgen.scenario.canary_checks import canary_problems
 from loadgen.scenario.comparison import (
     MAX_REPEATS,
     REPEATS,
@@ -33,6 +35,7 @@ from loadgen.scenario.comparison import (
     comparison_problems,
 )
 from loadgen.scenario.disruption_checks import disruption_problems
+from loadgen.scenario.drill import Drill, drill_problems
 from loadgen.scenario.limits import Limits, Safety, combine
 from loadgen.scenario.soak_checks import soak_problems
 from loadgen.scenario.stages import ArrivalStage, ConcurrencyStage, Ramp, Stage, named
@@ -150,7 +153,9 @@ class Scenario(Model):
 
     access: AccessKeys = Field(AccessKeys(), description="what experiment: access looks at")
     anomalies: AnomalyKeys = Field(AnomalyKeys(), description="what experiment: anomalies sends beside the load")
+    drill: Drill | None = Field(None, description="of experiment: drill: the kill switch, and when it is pulled")
     sweep: Sweep | None = Field(None, description="settings that `specload sweep` tries, one run each")
+    canary: CanaryKeys | None = Field(None, description="what `specload canary` watches, for as long as it runs")
 
     @property
     def parsed_thresholds(self) -> tuple[Threshold, ...]:
@@ -209,7 +214,9 @@ class Scenario(Model):
         problems += soak_problems(self)
         problems += disruption_problems(self)
         problems += anomaly_problems(self)
+        problems += drill_problems(self)
         problems += sweep_problems(self, limits)
+        problems += canary_problems(self)
         if not problems:
             problems += threshold_problems(self.thresholds, _surroundings(self))
         refuse(problems + _too_many(self, limits) + _min_tokens(self))

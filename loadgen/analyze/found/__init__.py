@@ -4,6 +4,7 @@ from loadgen.analyze.found.access import AccessCheck, AccessResult, AccessWord, 
 from loadgen.analyze.found.anomalies import anomalies_found
 from loadgen.analyze.found.anomaly_models import AnomaliesArm, AnomaliesResult, AnomalyRow
 from loadgen.analyze.found.base import EXPERIMENT_SCHEMA, ExperimentResult, State, worst_state
+from loadgen.analyze.found.drill import CourseBin, DrillPull, DrillResult, Losses, Settled
 
 __all__ = [
     "EXPERIMENT_SCHEMA",
@@ -13,7 +14,12 @@ __all__ = [
     "AnomaliesArm",
     "AnomaliesResult",
     "AnomalyRow",
+    "CourseBin",
+    "DrillPull",
+    "DrillResult",
     "ExperimentResult",
+    "Losses",
+    "Settled",
     "State",
     "access_found",
     "anomalies_found",
