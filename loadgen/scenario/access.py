@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from pydantic import Field
 
 from loadgen.scenario.base import Model, Seconds
 
-_NO_LOAD: dict[str, Any] = {"kind": "concurrency", "concurrency": 1, "cases": 1}
 _NO_TASK: dict[str, Any] = {
     "task_type": "short_qa",
     "input_len": {"kind": "fixed", "value": 16},
     "output_len": {"kind": "fixed", "value": 1},
+}
+#: Keys that a scenario of access may leave out, and what then stands there: nothing of it is sent.
+NO_LOAD: Mapping[str, Any] = {
+    "workload": {"tasks": [_NO_TASK]},
+    "load": [{"kind": "concurrency", "concurrency": 1, "cases": 1}],
 }
 
 
@@ -31,5 +36,5 @@ class AccessKeys(Model):
 def without_load(data: Any) -> Any:
     """A scenario file of access needs no workload and no load: none is sent."""
     if isinstance(data, dict) and data.get("experiment") == "access":
-        return {"workload": {"tasks": [_NO_TASK]}, "load": [_NO_LOAD], **data}
+        return {**NO_LOAD, **data}
     return data
