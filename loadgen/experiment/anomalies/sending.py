@@ -128,11 +128,12 @@ def _own_s(steps: tuple[Step, ...]) -> float:
 
 
 class _Played:
-    """One connection. Reading goes on while bytes are sent: a server may answer before it has all of them."""
+    """One connection."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, reply: Reply) -> None:
         self.answer = _Answer(reply)
         self._reader, self._writer, self._reply = reader, writer, reply
+        self._over = False
 
     async def step(self, step: Step) -> bool:
         """True: there is nothing more to do."""
@@ -147,33 +148,50 @@ class _Played:
         return await self._read(step)
 
     async def _send(self, step: Send) -> bool:
-        """An answer that comes before the last byte, or a connection that is closed, is read by the next step."""
-        pieces = [step.data] if not step.every_s else [step.data[i : i + 1] for i in range(len(step.data))]
-        for piece in pieces:
-            try:
+        """Reads meanwhile: what the server says before the last byte would be lost with a reset that follows it."""
+        reading = asyncio.create_task(self._read_on())
+        try:
+            pieces = [step.data] if not step.every_s else [step.data[i : i + 1] for i in range(len(step.data))]
+            for piece in pieces:
                 self._writer.write(piece)
                 await self._writer.drain()
-            except OSError:
-                break  # what the server had to say before it closed may still be there
-            self._reply.sent_bytes += len(piece)
-            if step.every_s:
-                await asyncio.sleep(step.every_s)
+                self._reply.sent_bytes += len(piece)
+                if step.every_s:
+                    await asyncio.sleep(step.every_s)
+                if self.answer.whole:
+                    break
+        except OSError:
+            pass  # closed while we sent: the next step finds what has come
+        finally:
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
         return False
 
-    async def _read(self, step: Await) -> bool:
-        while not self._reached(step):
+    async def _read_on(self) -> None:
+        while not self._over:
+            await self._take()
+
+    async def _take(self) -> None:
+        """One read. After the connection's end there is nothing more to read."""
+        try:
             data = await self._reader.read(_READ_BYTES)
-            if not data:
-                self.answer.end()
-                self._reply.ended = "answered" if self.answer.whole else "closed"
-                return True
+        except OSError:
+            data = b""
+        if data:
             self.answer.feed(data)
-            if self.answer.broken:
-                self._reply.ended = "closed"
-                return True
-        if self.answer.whole:
-            self._reply.ended = "answered"
-        return self.answer.whole
+        else:
+            self.answer.end()
+            self._over = True
+
+    async def _read(self, step: Await) -> bool:
+        while not self._reached(step) and not self._over and not self.answer.broken:
+            await self._take()
+        if self._reached(step):
+            if self.answer.whole:
+                self._reply.ended = "answered"
+            return self.answer.whole
+        self._reply.ended = "answered" if self.answer.whole else "closed"
+        return True
 
     def _reached(self, step: Await) -> bool:
         if self.answer.whole:
