@@ -20,6 +20,7 @@ from loadgen.analyze.failures import failures_of
 from loadgen.analyze.findings import Facts, findings_of
 from loadgen.analyze.groups import Group, groups_of, overall
 from loadgen.analyze.intervals import with_intervals
+from loadgen.analyze.outages import outages_of
 from loadgen.analyze.reconcile import reconcile
 from loadgen.analyze.soak import stability_of
 from loadgen.analyze.speculation import speculation
@@ -52,6 +53,7 @@ def analyze(run: RunData) -> Summary:
     rows = compare(estimates)
     alike = equality(run, arms, reconciliation)
     resources = resources_of(run, estimates)
+    outages = tuple(one for data in arms.values() for one in outages_of(run.events, data.frame))
     return Summary(
         run_id=manifest.run_id,
         finished=manifest.state == "finished",
@@ -60,7 +62,7 @@ def analyze(run: RunData) -> Summary:
         decomposition=decompose(arms, estimates.baseline, _net_by_stage(shown)),
         reconciliation=reconciliation,
         comparison=rows if estimates.baseline is not None else Absent(reason=ONE_ARM),
-        findings=findings_of(Facts(estimates, shown, rows, known, resources)),
+        findings=findings_of(Facts(estimates, shown, rows, known, resources, outages)),
         environment=in_order([*environment_diff(run), *equality_differences(run, alike)]),
         equality=alike,
         verdict=Absent(reason=LATER),

@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from loadgen.analyze import Summary
+from loadgen.analyze import ExperimentResult, Summary
 from loadgen.cli.base import (
     Exit,
     complain,
@@ -45,10 +45,12 @@ def watched(work: Callable[[RunProgress], Coroutine[Any, Any, RunResult]]) -> Ru
 
 
 def finish(result: RunResult, json: bool, *, judged: bool) -> None:
-    """Show the result, and end with its exit code. `judged`: an invalid measurement is no success."""
+    """Show the result, and end with its exit code. `judged`: an invalid measurement is no success. An access check
+    sends no load: it has nothing to measure."""
+    measured = has_load(result.found)
     if json and result.found is not None:
         print_json({"summary": result.summary.model_dump(mode="json"), "found": result.found.model_dump(mode="json")})
-    else:
+    elif measured:
         show(result.summary, json)
     if result.found is not None and not json:
         render_experiment(result.found, out)
@@ -60,15 +62,22 @@ def finish(result: RunResult, json: bool, *, judged: bool) -> None:
         raise typer.Exit(Exit.INTERRUPTED)
     if result.state in ("failed", "inconclusive"):
         complain(f"the run was ended early: {result.reason}")
+        if result.found is not None and result.found.state == "fail":
+            raise typer.Exit(Exit.FAIL)
         raise typer.Exit(Exit.INCONCLUSIVE if result.state == "inconclusive" else Exit.INTERNAL)
     if empty := _without_success(result.summary):
         complain(f"no request of {', '.join(empty)} succeeded: why is in {result.path / 'anomalies.log'}")
         raise typer.Exit(Exit.INTERNAL)
-    if judged and result.summary.validity.state == "invalid":
+    if judged and measured and result.summary.validity.state == "invalid":
         complain(f"the measurement is invalid: {result.summary.validity.reasons[0].removeprefix('invalid: ')}")
         raise typer.Exit(Exit.FAIL if result.verdict and result.verdict.verdict == "fail" else Exit.INCONCLUSIVE)
     if judged and (result.verdict is not None or result.found is not None):
         raise typer.Exit(_code(result))
+
+
+def has_load(found: ExperimentResult | None) -> bool:
+    """Whether there is a summary to show."""
+    return found is None or found.kind != "access"
 
 
 def _code(result: RunResult) -> Exit:

@@ -1,5 +1,7 @@
 """What to ask for: checked models, loading, own prompts, limits."""
 
+from loadgen.scenario.access import AccessKeys
+from loadgen.scenario.anomalies import AnomalyKeys
 from loadgen.scenario.arms import Arm, SecretSource
 from loadgen.scenario.base import Environment
 from loadgen.scenario.canary import AT_LEAST, BY_COUNTERS, BY_PROBES, CanaryKeys, CanaryLimits, ProbeKeys, Webhook
@@ -61,7 +63,9 @@ __all__ = [
     "ROUNDS",
     "SELECTORS",
     "WINDOW_BLOCKS",
+    "AccessKeys",
     "AdapterCall",
+    "AnomalyKeys",
     "Arm",
     "ArrivalStage",
     "AxisValue",

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from loadgen.analyze.found.access import AccessResult
+from loadgen.analyze.found.anomaly_models import AnomaliesResult
 from loadgen.analyze.found.base import ExperimentResult
 from loadgen.analyze.found.drill import DrillResult
 
 #: One for each kind that this version makes.
-KINDS: tuple[type[ExperimentResult], ...] = (DrillResult,)
+KINDS: tuple[type[ExperimentResult], ...] = (AccessResult, AnomaliesResult, DrillResult)
 
 
 def found_schema() -> dict[str, Any]:
