@@ -1,7 +1,7 @@
 """What to ask for: checked models, loading, own prompts, limits."""
 
 from loadgen.scenario.arms import Arm, SecretSource
-from loadgen.scenario.base import Environment
+from loadgen.scenario.base import BaseUrl, Environment, FilePath, Model, PageUrl, Seconds, refuse
 from loadgen.scenario.comparison import (
     ROUNDS,
     Comparison,
@@ -12,8 +12,8 @@ from loadgen.scenario.comparison import (
 )
 from loadgen.scenario.launchers import CommandLauncher, Launcher, RehearsalLauncher, VllmLauncher
 from loadgen.scenario.lengths import Empirical, Fixed, Length, LogNormal, Normal, PairedLengths, Uniform
-from loadgen.scenario.limits import Limits, Safety, limits_of
-from loadgen.scenario.load import LoadedScenario, load_scenario
+from loadgen.scenario.limits import DEFAULTS, Limits, Safety, combine, limits_of
+from loadgen.scenario.load import LoadedScenario, document_of, load_model, load_scenario, scenario_of, set_key
 from loadgen.scenario.metrics import AGGREGATES, LIVE_SELECTORS, METRICS, SELECTORS, Metric
 from loadgen.scenario.model import DeadlineKeys, Scenario, Scrape, Slos, Warmup
 from loadgen.scenario.prompts import OwnPrompt, PromptSet
@@ -36,9 +36,11 @@ from loadgen.scenario.thresholds import (
 )
 from loadgen.scenario.tls import TlsKeys
 from loadgen.scenario.workload import SamplingKeys, SharedPrefix, Task, Workload
+from loadgen.scenario.yaml_text import Document
 
 __all__ = [
     "AGGREGATES",
+    "DEFAULTS",
     "LIVE_SELECTORS",
     "METRICS",
     "ROUNDS",
@@ -46,14 +48,17 @@ __all__ = [
     "Arm",
     "ArrivalStage",
     "AxisValue",
+    "BaseUrl",
     "CommandLauncher",
     "Comparison",
     "ConcurrencyStage",
     "Condition",
     "DeadlineKeys",
     "DesignName",
+    "Document",
     "Empirical",
     "Environment",
+    "FilePath",
     "Fixed",
     "Launcher",
     "Length",
@@ -62,9 +67,11 @@ __all__ = [
     "LogNormal",
     "MaxRate",
     "Metric",
+    "Model",
     "Normal",
     "Operator",
     "OwnPrompt",
+    "PageUrl",
     "PairedLengths",
     "PromptSet",
     "Ramp",
@@ -75,6 +82,7 @@ __all__ = [
     "SamplingKeys",
     "Scenario",
     "Scrape",
+    "Seconds",
     "SecretSource",
     "SharedPrefix",
     "Slos",
@@ -93,14 +101,20 @@ __all__ = [
     "Warmup",
     "Workload",
     "chosen_baseline",
+    "combine",
+    "document_of",
     "ends_by_time",
     "launched_arm",
     "limits_of",
+    "load_model",
     "load_scenario",
     "parse_threshold",
     "reach_of",
     "read_secret",
     "read_thresholds",
+    "refuse",
     "refuse_segments",
+    "scenario_of",
     "scenario_schema",
+    "set_key",
 ]
