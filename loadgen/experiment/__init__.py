@@ -7,8 +7,9 @@ from loadgen.experiment.demo import demo_rehearsal, demo_vllm
 from loadgen.experiment.doctor import doctor
 from loadgen.experiment.doctor_table import render_doctor
 from loadgen.experiment.driving import DEFAULT_TRANSPORT, worker_count
+from loadgen.experiment.ending import Ending, ending_of
 from loadgen.experiment.init import ServerReport, describe_server
-from loadgen.experiment.judging import Judged, judge_run, save_judged
+from loadgen.experiment.judging import Judged, judge_run, save_judged, save_report
 from loadgen.experiment.lengths import measure_lengths
 from loadgen.experiment.preflight import Preflight, ReadyArm, preflight
 from loadgen.experiment.progress import Progress
@@ -26,6 +27,7 @@ __all__ = [
     "CheckReport",
     "Compared",
     "DoctorReport",
+    "Ending",
     "Judged",
     "Preflight",
     "Progress",
@@ -45,6 +47,7 @@ __all__ = [
     "demo_vllm",
     "describe_server",
     "doctor",
+    "ending_of",
     "is_sweep",
     "judge_run",
     "last_pass",
@@ -59,6 +62,7 @@ __all__ = [
     "run_sweep",
     "save_doctor",
     "save_judged",
+    "save_report",
     "save_sweep",
     "save_sweep_page",
     "sweep_report",

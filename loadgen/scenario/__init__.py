@@ -16,6 +16,7 @@ from loadgen.scenario.limits import DEFAULTS, Limits, Safety, combine, limits_of
 from loadgen.scenario.load import LoadedScenario, document_of, load_model, load_scenario, scenario_of, set_key
 from loadgen.scenario.metrics import AGGREGATES, LIVE_SELECTORS, METRICS, SELECTORS, Metric
 from loadgen.scenario.model import DeadlineKeys, Scenario, Scrape, Slos, Warmup
+from loadgen.scenario.pinned import PinnedTransport
 from loadgen.scenario.prompts import OwnPrompt, PromptSet
 from loadgen.scenario.reach import Reach, reach_of
 from loadgen.scenario.schema import scenario_schema
@@ -73,6 +74,7 @@ __all__ = [
     "OwnPrompt",
     "PageUrl",
     "PairedLengths",
+    "PinnedTransport",
     "PromptSet",
     "Ramp",
     "Reach",

@@ -10,7 +10,6 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from loadgen.scenario import Arm, FilePath, Model, PageUrl, Safety, Seconds, load_model, refuse
-from loadgen.service.roles import Role
 
 TokenName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,31}$")]
 TargetName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_.-]{0,63}$")]
@@ -114,7 +113,9 @@ class TokenKeys(Model):
     """Who may ask: made by specload serve --new-token."""
 
     name: TokenName = Field(description="who it is, in the audit log")
-    role: Role = Field(description="viewer: may look; operator: may start, stop, delete and upload, too")
+    role: Literal["viewer", "operator"] = Field(
+        description="viewer: may look; operator: may start, stop, delete and upload, too"
+    )
     hash: Annotated[str, Field(pattern=r"^scrypt\$\d+\$\d+\$\d+\$[A-Za-z0-9+/=]+\$[A-Za-z0-9+/=]+$")] = Field(
         description="salted hash of the token; the token itself is nowhere"
     )

@@ -55,20 +55,26 @@ class Tokens:
 
     def who(self, token: str) -> Identity | None:
         """None: of nobody. Takes as long for an unknown name as for a wrong secret."""
-        mark = hmac.new(self._secret, token.encode("utf-8", "surrogatepass"), "sha256").digest()
-        with self._lock:
-            seen = self._seen.get(mark)
+        seen = self.seen(token)
         if seen is not None:
             return seen
         key = self._keys.get(_name_of(token))
         if not matches(token, self._nobody if key is None else key.hash) or key is None:
             return None
-        found = Identity(key.name, key.role)
+        found = Identity(key.name, Role(key.role))
         with self._lock:
             if len(self._seen) >= REMEMBERED:
                 self._seen.clear()
-            self._seen[mark] = found
+            self._seen[self._mark(token)] = found
         return found
+
+    def seen(self, token: str) -> Identity | None:
+        """As `who`, but only of tokens that were verified before: fast."""
+        with self._lock:
+            return self._seen.get(self._mark(token))
+
+    def _mark(self, token: str) -> bytes:
+        return hmac.new(self._secret, token.encode("utf-8", "surrogatepass"), "sha256").digest()
 
 
 def matches(token: str, kept: str) -> bool:

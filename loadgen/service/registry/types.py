@@ -49,6 +49,16 @@ class RunRow:
     exit_code: int | None = None
     path: str | None = None
 
+    def shown(self) -> dict[str, Any]:
+        """As others see it: without the scenario's text and places on the disk."""
+        return {name: getattr(self, name) for name in _SHOWN}
+
+
+_SHOWN = (
+    "id", "number", "scenario", "state", "reason", "arms", "overrides", "time_budget_s", "started_by", "created",
+    "started", "ended", "verdict", "validity", "exit_code",
+)  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class RunFilter:

@@ -39,6 +39,7 @@ class Stop(Message):
     """The first drains, the second cuts, as Ctrl-C on the command line."""
 
     stop: Literal["drain", "cut"] = "drain"
+    by: str = "the user"
 
 
 class Begun(Message):
@@ -48,7 +49,6 @@ class Begun(Message):
     path: str
     segments: int
     requests: int | None
-    notes: tuple[str, ...]
 
 
 class SegmentTold(Message):
@@ -79,7 +79,7 @@ class Measured(Message):
 
 
 class Ended(Message):
-    """`ending`: as `loadgen.experiment.Ending`; `reason` is of our own words. `path` None: there is no run directory."""
+    """`ending`: as `loadgen.experiment.Ending`; `reason` is of our own words. `path` None: no run directory."""
 
     kind: Literal["ended"] = "ended"
     ending: str
