@@ -19,6 +19,7 @@ from loadgen.export.server import Exporter
 from loadgen.export.store import Metrics, Series, family_of
 from loadgen.export.sweep import tell_sweep, write_sweep_openmetrics
 from loadgen.export.table import metrics_table
+from loadgen.export.tally import ArmHow, ended_of, rollback_bounds
 from loadgen.export.textfile import write_textfile
 from loadgen.export.told import Changes, MetricsTeller, MetricsTold
 
@@ -27,6 +28,7 @@ __all__ = [
     "LANE",
     "LATENCY_EDGES_S",
     "RULE_FILES",
+    "ArmHow",
     "Burn",
     "Changes",
     "Counted",
@@ -42,11 +44,13 @@ __all__ = [
     "Windows",
     "as_prometheus_rule",
     "as_yaml",
+    "ended_of",
     "family_of",
     "latency_edges",
     "metrics_table",
     "openmetrics_lines",
     "quantile",
+    "rollback_bounds",
     "rule_file",
     "rules_of_run",
     "task_types",

@@ -2,6 +2,7 @@
 
 from loadgen.report.comparison import render_runs_compared
 from loadgen.report.environment import render_environment
+from loadgen.report.experiment import render_experiment
 from loadgen.report.format import count, number, percent, ratio, seconds, sparkline
 from loadgen.report.history import render_runs
 from loadgen.report.html import render_html
@@ -24,6 +25,7 @@ __all__ = [
     "planned_load",
     "ratio",
     "render_environment",
+    "render_experiment",
     "render_html",
     "render_junit",
     "render_markdown",
