@@ -9,7 +9,15 @@ import traceback
 
 import typer
 
-from loadgen.cli import canary, driving, gating, reading, sweeping, watching  # noqa: F401  (commands that join the app)
+from loadgen.cli import (  # noqa: F401  (their commands join the application)
+    canary,
+    driving,
+    gating,
+    reading,
+    service,
+    sweeping,
+    watching,
+)
 from loadgen.cli.base import (
     Exit,
     app,

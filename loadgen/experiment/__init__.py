@@ -21,8 +21,9 @@ from loadgen.experiment.demo import demo_rehearsal, demo_vllm
 from loadgen.experiment.doctor import doctor
 from loadgen.experiment.doctor_table import render_doctor
 from loadgen.experiment.driving import DEFAULT_TRANSPORT, worker_count
+from loadgen.experiment.ending import Ending, ending_of
 from loadgen.experiment.init import ServerReport, describe_server
-from loadgen.experiment.judging import Judged, judge_run, save_found, save_judged
+from loadgen.experiment.judging import Judged, judge_run, save_found, save_judged, save_report
 from loadgen.experiment.lengths import measure_lengths
 from loadgen.experiment.preflight import Preflight, ReadyArm, preflight
 from loadgen.experiment.progress import Progress
@@ -46,6 +47,7 @@ __all__ = [
     "Checks",
     "Compared",
     "DoctorReport",
+    "Ending",
     "Judged",
     "Preflight",
     "Progress",
@@ -72,6 +74,7 @@ __all__ = [
     "doctor",
     "dry_run",
     "end_lines",
+    "ending_of",
     "evidence_of",
     "found_in",
     "is_sweep",
@@ -94,6 +97,7 @@ __all__ = [
     "save_doctor",
     "save_found",
     "save_judged",
+    "save_report",
     "save_sweep",
     "save_sweep_page",
     "signature",
