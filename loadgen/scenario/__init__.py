@@ -22,6 +22,7 @@ from loadgen.scenario.load import LoadedScenario, document_of, load_model, load_
 from loadgen.scenario.metrics import AGGREGATES, LIVE_SELECTORS, METRICS, SELECTORS, Metric
 from loadgen.scenario.model import DeadlineKeys, Scenario, Scrape, Slos, Warmup
 from loadgen.scenario.pinned import PinnedTransport
+from loadgen.scenario.problems import sentences
 from loadgen.scenario.prompts import OwnPrompt, PromptSet
 from loadgen.scenario.reach import Reach, reach_of
 from loadgen.scenario.schema import scenario_schema
@@ -154,6 +155,7 @@ __all__ = [
     "scenario_of",
     "scenario_schema",
     "secrets_of",
+    "sentences",
     "set_key",
     "switch_secrets",
 ]
