@@ -14,6 +14,7 @@ import numpy as np
 from loadgen.analyze.columns import Bools, Floats, Ints
 from loadgen.analyze.frames import Frame
 from loadgen.analyze.quality.family import FAMILY_LEVEL, family
+from loadgen.analyze.soak.evidence import ranks
 from loadgen.analyze.statistics import inflation, mann_whitney
 from loadgen.drive import Outcome
 
@@ -87,9 +88,8 @@ def compare(
 
 def _residuals(parts: Sequence[Floats]) -> Floats:
     """Ranks of the blocks around their part's mean: what is left when the two times differ."""
-    ranks = np.argsort(np.argsort(np.concatenate(parts), kind="stable"), kind="stable").astype(np.float64)
-    first = len(parts[0])
-    return np.concatenate([ranks[:first] - ranks[:first].mean(), ranks[first:] - ranks[first:].mean()])
+    ranked, first = ranks(np.concatenate(parts)[None, :])[0], len(parts[0])
+    return np.concatenate([ranked[:first] - ranked[:first].mean(), ranked[first:] - ranked[first:].mean()])
 
 
 def load_compared(frame: Frame, rows: Ints, blocks: Blocks, latency_ratio: float) -> list[Compared]:
