@@ -7,6 +7,7 @@ from loadgen.report.environment import render_environment
 from loadgen.report.format import count, number, percent, ratio, seconds, sparkline
 from loadgen.report.history import render_runs
 from loadgen.report.html import render_html
+from loadgen.report.html_tables import thresholds as threshold_table
 from loadgen.report.junit import render_junit
 from loadgen.report.markdown import render_markdown
 from loadgen.report.page import Cell, Row, Table
@@ -52,4 +53,5 @@ __all__ = [
     "seconds",
     "sparkline",
     "templates_of",
+    "threshold_table",
 ]

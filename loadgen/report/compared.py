@@ -8,7 +8,7 @@ from loadgen.analyze import RunsCompared, Unpaired
 from loadgen.report.figures import decomposition, measured, speedup, whole_of
 from loadgen.report.format import DASH, count
 from loadgen.report.html_tables import ROWS, compared
-from loadgen.report.page import Figure, Row, Table, Unit, bounded, joined, shown, told
+from loadgen.report.page import Cell, Figure, Row, Table, Unit, bounded, joined, shown, told
 
 _TONE = {"not enough data": "warning"}
 _UNITS: dict[str, Unit] = {"s": "s", "1": "share"}
@@ -42,5 +42,12 @@ def _row(r: Unpaired) -> Row:
     name = r.name if r.unit in _UNITS else f"{r.name} ({r.unit})"
     first, second = shown(r.first_median, unit), shown(r.second_median, unit)
     p = DASH if r.p_adjusted is None else f"{r.p_adjusted:.2g}"
-    cells = [first, count(r.first_n), second, count(r.second_n), told(r.shift, unit), told(r.larger_share, "share")]
+    cells: list[str | Cell] = [
+        first,
+        count(r.first_n),
+        second,
+        count(r.second_n),
+        told(r.shift, unit),
+        told(r.larger_share, "share"),
+    ]
     return Row([r.stage, r.arm, name, r.word, *cells, p], _TONE.get(r.word, ""))
