@@ -13,8 +13,8 @@ from starlette.exceptions import HTTPException
 from loadgen.service.api import audit, login, operations, results, runs, scenarios, targets
 from loadgen.service.pages import routes as pages
 from loadgen.service.pages.people import ForPeople
-from loadgen.service.problems import Problem
-from loadgen.service.security import App, Guard
+from loadgen.service.problems import INTERNAL, Problem
+from loadgen.service.security import App, Guard, TooLarge, too_large
 from loadgen.service.state import Service
 
 #: Validation errors of one request that are told.
@@ -50,6 +50,7 @@ def make_app(service: Service) -> FastAPI:
     app.add_exception_handler(Problem, _problem)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(Exception, _fault)
     return app
 
 
@@ -66,6 +67,11 @@ def routes() -> Iterator[APIRoute]:
             yield route
 
 
+async def _fault(_request: Request, _error: Exception) -> Response:
+    """The guard, which gets the error as well, writes it down."""
+    return INTERNAL.response()
+
+
 async def _problem(_request: Request, error: Exception) -> Response:
     assert isinstance(error, Problem)
     return error.response()
@@ -73,6 +79,8 @@ async def _problem(_request: Request, error: Exception) -> Response:
 
 async def _http(_request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
+    if isinstance(error, TooLarge):
+        return too_large(error.most).response()
     kind, detail = _KINDS.get(error.status_code, ("invalid-request", "the request cannot be read"))
     return Problem(error.status_code, kind, detail, headers=dict(error.headers or {})).response()
 

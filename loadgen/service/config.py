@@ -190,7 +190,7 @@ class ServiceConfig(Model):
     public_url: PageUrl | None = Field(
         None, description="how others reach it, in links and /sd; default: made from listen"
     )
-    folders: Folders = Field(Folders(), validate_default=True, description="where files are")
+    folders: Folders = Field(Folders(), description="where files are")
     targets: dict[TargetName, TargetKeys] = Field(default_factory=dict, description="the servers that may be loaded")
     tokens: list[TokenKeys] = Field(default_factory=list, description="who may ask")
     limits: LimitKeys = Field(LimitKeys(), description="what one asker may take, and what runs at once")
@@ -216,4 +216,7 @@ class ServiceConfig(Model):
 
 def load_config(path: Path) -> ServiceConfig:
     """Raises ScenarioError with every problem: file:line, key, what is allowed."""
-    return load_model(path, ServiceConfig, "service configuration")
+    config = load_model(path, ServiceConfig, "service configuration")
+    base = path.absolute().parent  # of folders that are not named, too
+    places = {name: base / place for name, place in config.folders.model_dump().items()}
+    return config.model_copy(update={"folders": Folders.model_validate(places)})

@@ -32,6 +32,14 @@ METADATA = frozenset(
     map(ipaddress.ip_address, ("169.254.169.254", "169.254.170.2", "100.100.100.200", "fd00:ec2::254", "168.63.129.16"))
 )
 _SHARED = ipaddress.ip_network("100.64.0.0/10")
+#: Special ranges that Python's `is_private` and `is_global` see differently from version to version (RFC 6890).
+_SPECIAL: tuple[Network, ...] = tuple(
+    map(
+        ipaddress.ip_network,
+        ("192.0.0.0/24", "192.88.99.0/24", "198.18.0.0/15", "240.0.0.0/4", "100::/64", "2001::/23", "2001:db8::/32",
+         "3fff::/20", "5f00::/16", "fec0::/10"),
+    )
+)  # fmt: skip
 #: IPv6 networks whose addresses lead to an IPv4 address, and where its 32 bits begin.
 _EMBEDDING = tuple(
     (ipaddress.IPv6Network(text), shift)
@@ -158,7 +166,7 @@ def kind_of(address: Address) -> str | None:
         ("multicast", address.is_multicast),
         ("shared", address.version == 4 and address in _SHARED),
         ("private", address.is_private or getattr(address, "is_site_local", False)),
-        ("reserved", address.is_reserved or not address.is_global),
+        ("reserved", address.is_reserved or not address.is_global or any(address in n for n in _SPECIAL)),
     )
     return next((kind for kind, is_it in kinds if is_it), None)
 

@@ -52,6 +52,9 @@ class Problem(Exception):
         return JSONResponse(self.body(), self.status, headers=self.headers, media_type=MEDIA_TYPE)
 
 
+INTERNAL = Problem(500, "internal-error", "internal error of the service; see its log")
+
+
 def not_found(what: str) -> Problem:
     return Problem(404, "not-found", f"there is no {what}")
 

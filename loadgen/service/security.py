@@ -10,7 +10,9 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
 from typing import Any
 
-from loadgen.service.problems import Problem
+from starlette.exceptions import HTTPException
+
+from loadgen.service.problems import INTERNAL, Problem
 from loadgen.service.state import Service
 from loadgen.service.tokens import Identity
 
@@ -45,8 +47,12 @@ class Seen:
     audited: bool = False
 
 
-class TooLarge(Exception):
-    """The body is larger than allowed."""
+class TooLarge(HTTPException):
+    """The body is larger than allowed. An HTTPException, or whoever reads the body would take it for a broken one."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(413)
+        self.most = most
 
 
 class Guard:
@@ -97,12 +103,9 @@ class _Request:
                 await self._problem(refusal)
             else:
                 await self._guard.app(self._scope, self._limited, self._guarded)
-        except TooLarge:
-            self._service.refused("body")
-            await self._problem(_too_large(self._service.config.limits.body_bytes))
         except Exception:
             log.error("%s", self._service.redact(traceback.format_exc()))
-            await self._problem(Problem(500, "internal-error", "internal error of the service; see its log"))
+            await self._problem(INTERNAL)
 
     def _refusal(self) -> Problem | None:
         if not self._guard.host_is_ours(self._scope):
@@ -111,7 +114,7 @@ class _Request:
         length = next((value for name, value in self._scope["headers"] if name == b"content-length"), None)
         if length is not None and not (length.isdigit() and int(length) <= self._service.config.limits.body_bytes):
             self._service.refused("body")
-            return _too_large(self._service.config.limits.body_bytes)
+            return too_large(self._service.config.limits.body_bytes)
         return None
 
     async def _limited(self) -> MutableMapping[str, Any]:
@@ -119,7 +122,8 @@ class _Request:
         if message["type"] == "http.request":
             self._taken += len(message.get("body", b""))
             if self._taken > self._service.config.limits.body_bytes:
-                raise TooLarge
+                self._service.refused("body")
+                raise TooLarge(self._service.config.limits.body_bytes)
         return message
 
     async def _guarded(self, message: MutableMapping[str, Any]) -> None:
@@ -170,7 +174,7 @@ class _Request:
         return [(k.encode(), v.encode()) for k, v in ours.items() if k.encode() not in names]
 
 
-def _too_large(most: int) -> Problem:
+def too_large(most: int) -> Problem:
     return Problem(413, "too-large", f"a request has at most {most:,} bytes (limits.body_bytes)")
 
 
