@@ -26,8 +26,8 @@ class Field:
 
 
 def fields_of(document: Mapping[str, Any], given: Mapping[str, Any]) -> list[Field]:
-    """Numbers, words and switches that are written in the scenario and may be changed."""
-    there = [(key, value) for key, value in _leaves(document) if OVERRIDABLE.fullmatch(key)]
+    """Numbers and switches that are written in the scenario and may be changed."""
+    there = [(key, value) for key, value in _leaves(document) if OVERRIDABLE.fullmatch(key) and key != "description"]
     return [Field(key, _text(value), _text(given[key]) if key in given else "") for key, value in there[:MOST_FIELDS]]
 
 

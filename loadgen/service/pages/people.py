@@ -15,7 +15,8 @@ from loadgen.service.security import KEY, App, Receive, Scope, Seen, Send
 
 #: For machines, whoever asks.
 _MACHINES = (f"{API}/", "/metrics", "/sd", "/health", "/ready", "/assets/")
-_REPLACED = {b"content-type", b"content-length", b"www-authenticate", *(name.lower().encode() for name in HEADERS)}
+_OF_JSON = {b"content-type", b"content-length", b"www-authenticate"}
+_REPLACED = {*_OF_JSON, *(name.lower().encode() for name in HEADERS)}
 _TITLES = {
     401: "Log in first",
     403: "Not allowed",
@@ -74,7 +75,8 @@ def _as_page(scope: Scope, held: list[Message]) -> list[Message]:
     start, *bodies = held
     kept = [(n, v) for n, v in start["headers"] if n.lower() not in _REPLACED]
     if start["status"] == 401:
-        headers = [*kept, (b"location", _login(scope).encode()), (b"content-length", b"0")]
+        plain = [(n, v) for n, v in start["headers"] if n.lower() not in _OF_JSON]
+        headers = [*plain, (b"location", _login(scope).encode()), (b"content-length", b"0")]
         return [{**start, "status": 303, "headers": headers}, {"type": "http.response.body", "body": b""}]
     problem = orjson.loads(b"".join(one.get("body", b"") for one in bodies))
     page = _page(scope, start["status"], problem).encode()

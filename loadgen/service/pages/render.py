@@ -12,7 +12,7 @@ from jinja2 import Environment
 from loadgen.report import templates_of
 from loadgen.service.access import seen_of, service_of, session_of
 from loadgen.service.pages.assets import plotly_style_ids, url_of
-from loadgen.service.pages.words import length, moment, tone
+from loadgen.service.pages.words import moment, tone, took
 from loadgen.service.roles import ACCESS, Role, allowed
 from loadgen.service.tokens import Identity
 
@@ -37,7 +37,7 @@ SECTIONS = (
 def environment() -> Environment:
     made = templates_of("loadgen", "service/pages/templates")
     made.globals |= {"asset": url_of, "plotly_style_ids": plotly_style_ids}
-    made.filters |= {"moment": moment, "tone": tone, "length": length}
+    made.filters |= {"moment": moment, "tone": tone, "took": took}
     return made
 
 

@@ -13,7 +13,7 @@ from fastapi.responses import RedirectResponse
 from pydantic import ValidationError
 
 from loadgen.errors import ScenarioError
-from loadgen.report import Row, Table, count, number, seconds, sparkline
+from loadgen.report import Row, Table, count, seconds, sparkline
 from loadgen.scenario import document_of
 from loadgen.service.access import ServiceOf, Who, form_of
 from loadgen.service.api.base import router_of
@@ -150,7 +150,7 @@ def stages_table(found: Offer) -> Table:
     rows = []
     for stage in found.plan["stages"]:
         values, length = stage["values"], stage["seconds"]
-        low, high = number(min(values, default=0.0)), number(max(values, default=0.0))
+        low, high = f"{min(values, default=0.0):.3g}", f"{max(values, default=0.0):.3g}"
         level = high if low == high else f"{low} to {high}"
         rows.append(
             Row(

@@ -30,6 +30,16 @@ class Look:
     who: str
 
     @property
+    def speculation(self) -> str:
+        told = (self.found.found or {}).get("speculation")
+        return "not told" if told is None else {True: "yes", False: "no"}.get(told, str(told))
+
+    @property
+    def reason(self) -> str:
+        """The name stands above it."""
+        return (self.found.reason or "").removeprefix(f"{self.found.name}: ")
+
+    @property
     def facts(self) -> list[tuple[str, str]]:
         environment = (self.found.found or {}).get("environment") or {}
         told = [(key, fact["value"]) for key, fact in environment.items() if fact.get("value") is not None]

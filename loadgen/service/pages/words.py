@@ -25,7 +25,7 @@ def moment(text: str | None) -> str:
     return "" if found is None else found.strftime("%Y-%m-%d %H:%M:%S")
 
 
-def length(started: str | None, ended: str | None) -> str:
+def took(started: str | None, ended: str | None) -> str:
     """How long it took; nothing where that is not known."""
     first, last = _read(started), _read(ended)
     return "" if first is None or last is None else seconds(max(0.0, (last - first).total_seconds()))

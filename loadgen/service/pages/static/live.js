@@ -24,25 +24,27 @@
   const bySpeculation = (key) => (a) => Object.entries(a.speculation).map(([task, s]) => [task, s[key]]);
   const quantiles = (key) => (a) => [["P50", a[key].p50], ["P95", a[key].p95]];
 
-  /** What of a look each chart shows of an arm: names and values. `by`: what a colour stands for. */
+  /** What of a look each chart shows of an arm: names and values, the first drawn solid. `by`: what a colour stands for. */
   const CHARTS = {
-    load: { unit: "number", by: "name", of: (a) => [["asked", a.asked_per_s], ["sent", a.sent_per_s], ["ok", a.ok_per_s], ["failed", a.failed_per_s]] },
-    flight: { unit: "number", by: "name", of: (a) => [["asked", a.target_concurrency || null], ["in flight", a.in_flight], ["waiting", a.server_waiting]] },
+    load: { unit: "number", by: "arm", of: (a) => [["sent", a.sent_per_s], ["asked", a.asked_per_s], ["ok", a.ok_per_s], ["failed", a.failed_per_s || null]] },
+    flight: { unit: "number", by: "arm", of: (a) => [["in flight", a.in_flight], ["asked", a.target_concurrency || null], ["waiting", a.server_waiting || null]] },
     throughput: { unit: "number", by: "arm", of: (a) => [["", a.output_tokens_per_s]] },
     ttft: { unit: "s", by: "arm", of: quantiles("ttft_s") },
     tpot: { unit: "s", by: "arm", of: quantiles("tpot_s") },
     acceptance: { unit: "share", by: "name", of: bySpeculation("acceptance_rate") },
     rollback: { unit: "share", by: "name", of: bySpeculation("rollback_low") },
   };
-  const NOW = [
-    ["in flight", "number", (a) => a.in_flight], ["asked per second", "number", (a) => a.asked_per_s],
-    ["sent per second", "number", (a) => a.sent_per_s], ["ok per second", "number", (a) => a.ok_per_s],
+  const LOAD = [
+    ["in flight", "number", (a) => a.in_flight], ["waiting in the server", "number", (a) => a.server_waiting],
+    ["asked per second", "number", (a) => a.asked_per_s], ["sent per second", "number", (a) => a.sent_per_s],
+    ["ok per second", "number", (a) => a.ok_per_s], ["due since the start", "count", (a) => a.scheduled],
+    ["sent since the start", "count", (a) => a.sent], ["ok since the start", "count", (a) => a.outcomes.ok || 0],
+    ["not ok since the start", "count", (a) => failed(a)], ["send lag P99", "s", (a) => a.send_lag_s.p99],
+  ];
+  const SPEED = [
     ["output tokens per second", "number", (a) => a.output_tokens_per_s],
     ["TTFT P50", "s", (a) => a.ttft_s.p50], ["TTFT P95", "s", (a) => a.ttft_s.p95],
     ["TPOT P50", "s", (a) => a.tpot_s.p50], ["TPOT P95", "s", (a) => a.tpot_s.p95],
-    ["send lag P99", "s", (a) => a.send_lag_s.p99],
-    ["due since the start", "count", (a) => a.scheduled], ["sent since the start", "count", (a) => a.sent],
-    ["ok since the start", "count", (a) => a.outcomes.ok || 0], ["not ok since the start", "count", (a) => failed(a)],
   ];
   const failed = (a) => Object.entries(a.outcomes).reduce((n, [kind, k]) => (kind === "ok" ? n : n + k), 0);
 
@@ -155,26 +157,30 @@
 
   /* Numbers */
 
-  function now(look) {
-    const arms = Object.entries(look.arms);
-    at("window").textContent = String(Math.round(look.window_s));
+  function numbers(node, arms, rows) {
     const head = document.createElement("tr");
     cell(head, "number", "th", "col");
     head.firstChild.className = "label";
     arms.forEach(([arm]) => cell(head, arm, "th", "col"));
-    at("now").tHead.replaceChildren(head);
-    const row = ([name, unit, of]) => {
+    node.tHead.replaceChildren(head);
+    node.tBodies[0].replaceChildren(...rows.map(([name, unit, of]) => {
       const made = document.createElement("tr");
       cell(made, name, "th", "row");
       arms.forEach(([, a]) => cell(made, shown(of(a), unit)));
       return made;
-    };
+    }));
+  }
+
+  function now(look) {
+    const arms = Object.entries(look.arms);
+    document.querySelectorAll(".window").forEach((node) => { node.textContent = String(Math.round(look.window_s)); });
     const tasks = [...new Set(arms.flatMap(([, a]) => Object.keys(a.speculation)))];
+    const of = (key, task) => (a) => (a.speculation[task] || {})[key];
     const drafts = tasks.flatMap((task) => [
-      [`acceptance (α), ${task}`, "share", (a) => (a.speculation[task] || {}).acceptance_rate],
-      [`rollback at least, ${task}`, "share", (a) => (a.speculation[task] || {}).rollback_low],
+      [`acceptance (α), ${task}`, "share", of("acceptance_rate", task)], [`rollback at least, ${task}`, "share", of("rollback_low", task)],
     ]);
-    at("now").tBodies[0].replaceChildren(...[...NOW, ...drafts].map(row));
+    numbers(at("now-load"), arms, LOAD);
+    numbers(at("now-speed"), arms, [...SPEED, ...drafts]);
     validity(arms);
     speak(look, arms);
   }
