@@ -72,9 +72,10 @@ async def _fault(_request: Request, _error: Exception) -> Response:
     return INTERNAL.response()
 
 
-async def _problem(_request: Request, error: Exception) -> Response:
+async def _problem(request: Request, error: Exception) -> Response:
+    """A secret that was sent in the wrong place does not come back."""
     assert isinstance(error, Problem)
-    return error.response()
+    return error.masked(request.app.state.service.redact).response()
 
 
 async def _http(_request: Request, error: Exception) -> Response:

@@ -8,6 +8,8 @@ from typing import Any
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 
+from loadgen.redact import Redactor
+
 MEDIA_TYPE = "application/problem+json"
 
 
@@ -38,6 +40,9 @@ class Problem(Exception):
         self.detail = detail
         self.problems = list(problems)
         self.headers = dict(headers or {})
+
+    def masked(self, redact: Redactor) -> Problem:
+        return Problem(self.status, self.kind, redact(self.detail), [redact(p) for p in self.problems], self.headers)
 
     def body(self) -> dict[str, Any]:
         return ProblemOut(

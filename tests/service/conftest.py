@@ -141,6 +141,21 @@ class Served:
     def in_state(self, run_id: str, state: str) -> None:
         self.until(lambda: self.run(run_id)["state"] == state, f"{run_id} is {state}")
 
+    def drives(self, run_id: str) -> None:
+        """Until some requests have ended."""
+
+        def ended() -> bool:
+            looks = self.ask("GET", f"/api/v1/runs/{run_id}/live").json()["looks"]
+            return bool(looks) and looks[-1]["arms"]["base"]["outcomes"].get("ok", 0) > 3
+
+        self.until(ended, f"{run_id} drives load")
+
+    def kill(self) -> None:
+        """As the kernel does when memory is short."""
+        self.process.kill()
+        self.process.wait()
+        self.client.close()
+
     def put(self, name: str, text: str) -> None:
         (self.folder / "scenarios" / f"{name}.yaml").write_text(text)
 

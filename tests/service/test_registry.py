@@ -67,12 +67,13 @@ def test_lists_are_filtered_and_paged_newest_first(registry: Registry) -> None:
 
 
 def test_the_same_request_twice_is_one_run(registry: Registry) -> None:
-    one = registry.runs.add_once("ops", "k", "sha", "a", "small")
-    assert registry.runs.add_once("ops", "k", "sha", "b", "small") == one
+    one, new = registry.runs.add_once("ops", "k", "sha", "a", "small")
+    assert new
+    assert registry.runs.add_once("ops", "k", "sha", "b", "small") == (one, False)
     with pytest.raises(IdempotencyConflict):
         registry.runs.add_once("ops", "k", "other", "c", "small")
-    assert registry.runs.add_once("eye", "k", "other", "d", "small").id == "d"
-    assert registry.runs.add_once("ops", None, "sha", "e", "small").id == "e"
+    assert registry.runs.add_once("eye", "k", "other", "d", "small")[0].id == "d"
+    assert registry.runs.add_once("ops", None, "sha", "e", "small")[0].id == "e"
     assert registry.runs.known() == {"a", "d", "e"}
 
 
@@ -80,7 +81,7 @@ def test_a_start_that_fails_uses_no_key(registry: Registry) -> None:
     registry.runs.add("a", "small")
     with pytest.raises(sqlite3.IntegrityError):
         registry.runs.add_once("ops", "k", "sha", "a", "small")
-    assert registry.runs.add_once("ops", "k", "other", "b", "small").id == "b"
+    assert registry.runs.add_once("ops", "k", "other", "b", "small")[0].id == "b"
 
 
 def test_the_audit_log_is_a_chain(registry: Registry) -> None:
@@ -145,10 +146,10 @@ def test_databases_of_every_version_are_brought_up(tmp_path: Path, written_by: i
     old.execute("INSERT INTO runs (id, scenario, state, created) VALUES ('a', 'small', 'finished', 'then')")
     old.commit()
     old.close()
-    for _ in range(2):
+    for time in range(2):
         registry = Registry(path)
         assert registry.runs.one("a").state is RunState.FINISHED
-        assert registry.runs.add_once("ops", f"k{_}", "s", f"b{_}", "small").number == 2 + _
+        assert registry.runs.add_once("ops", f"k{time}", "s", f"b{time}", "small")[0].number == 2 + time
         assert registry.audit.broken_at() is None
         registry.close()
     new, empty = sqlite3.connect(path), sqlite3.connect(":memory:")

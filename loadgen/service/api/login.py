@@ -38,6 +38,7 @@ def login_form(next: str = HOME) -> HTMLResponse:
     summary="A token for a session's cookie",
     status_code=303,
     response_class=RedirectResponse,
+    responses={401: {"description": "the form again", "content": {"text/html": {"schema": {"type": "string"}}}}},
     openapi_extra={
         "requestBody": {
             "content": {

@@ -44,8 +44,8 @@ def metrics(service: ServiceOf, request: Request) -> Response:
 
 @router.get("/sd", summary="What to scrape, as Prometheus' HTTP service discovery has it")
 def discovery(service: ServiceOf) -> list[dict[str, Any]]:
-    """The service itself, and the metrics pages of the targets; pages whose URL holds a query are left out: it may be a
-    secret."""
+    """The service itself, and the metrics pages of the targets; a page whose URL holds a query is left out: it may be
+    a secret."""
     own = urlsplit(service.url)
     found = [_entry(own.scheme, own.netloc, "/metrics", "service", {})]
     for name in service.targets.names:
@@ -62,7 +62,8 @@ def _pages(service: Service, name: str) -> list[dict[str, Any]]:
     )
     parts = [urlsplit(page) for page in pages]
     labels = {"__meta_specload_target": name, "__meta_specload_environment": keys.environment}
-    return [_entry(p.scheme, p.netloc, p.path or "/", "target", labels) for p in parts if not p.query]
+    shown = [p for p in parts if not p.query and service.redact(p.geturl()) == p.geturl()]
+    return [_entry(p.scheme, p.netloc, p.path or "/", "target", labels) for p in shown]
 
 
 def _entry(scheme: str, netloc: str, path: str, role: str, labels: dict[str, str]) -> dict[str, Any]:

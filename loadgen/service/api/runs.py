@@ -27,12 +27,18 @@ from loadgen.service.state import Service
 router = router_of("runs")
 #: A comment, so that proxies and clients see that the stream lives.
 HEARTBEAT_S = 15.0
-Key = Annotated[str, Header(min_length=1, max_length=200, pattern=r"^[\x21-\x7e]+$", alias="Idempotency-Key")]
+Key = Annotated[
+    str | None,
+    Header(
+        min_length=1, max_length=200, pattern=r"^[\x21-\x7e]+$", alias="Idempotency-Key",
+        description="of your choice; the same request with the same key is the same run",
+    ),
+]  # fmt: skip
 
 
 @router.post("/runs", status_code=202, summary="Ask for a run", responses={202: {"description": "it is queued"}})
 async def start_run(
-    service: ServiceOf, who: Who, request: Request, asked: RunStart, response: Response, key: Key | None = None
+    service: ServiceOf, who: Who, request: Request, asked: RunStart, response: Response, key: Key = None
 ) -> RunOut:
     """Checked and planned first: what cannot be run is refused with everything that is wrong. With an Idempotency-Key,
     the same request again gives the same run."""
@@ -46,7 +52,7 @@ async def start_run(
             429, "queue-full", "the queue is full (limits.queued): try again later", headers={"Retry-After": "60"}
         )
     try:
-        row = await run_in_threadpool(
+        row, new = await run_in_threadpool(
             service.registry.runs.add_once,
             who.name, key, fingerprint(asked.model_dump(mode="json")), new_run_id(kept.name), kept.name,
             scenario_text=kept.text, uploaded=kept.source == "uploaded", arms=found.arms, overrides=asked.overrides,
@@ -58,7 +64,8 @@ async def start_run(
         raise Problem(409, "again", "another run was asked for at the same moment: ask again") from None
     seen.subject = row.id
     seen.detail = f"{row.scenario} on {', '.join(f'{a}={t}' for a, t in row.arms.items())}"
-    service.runner.asked(row)
+    if new:
+        service.runner.asked(row)
     response.headers["Location"] = f"/api/v1/runs/{row.id}"
     return _out(row)
 

@@ -44,9 +44,11 @@ class Runs:
             )
         return self.one(run_id)
 
-    def add_once(self, who: str, key: str | None, sha256: str, run_id: str, scenario: str, **known: Any) -> RunRow:
-        """As `add`; with a key that `who` has used for the same request (`sha256`), the run of then. Raises
-        IdempotencyConflict."""
+    def add_once(
+        self, who: str, key: str | None, sha256: str, run_id: str, scenario: str, **known: Any
+    ) -> tuple[RunRow, bool]:
+        """As `add`; with a key that `who` has used for the same request (`sha256`), the run of then. Whether it is new.
+        Raises IdempotencyConflict."""
         with self._database.transaction() as connection:
             if key is not None:
                 before = connection.execute(
@@ -55,12 +57,12 @@ class Runs:
                 if before is not None and before["sha256"] != sha256:
                     raise IdempotencyConflict(key)
                 if before is not None:
-                    return self.one(before["run_id"])
+                    return self.one(before["run_id"]), False
                 connection.execute(
                     "INSERT INTO idempotency (who, key, sha256, run_id, at) VALUES (?, ?, ?, ?, ?)",
                     (who, key, sha256, run_id, utc_now()),
                 )
-            return self.add(run_id, scenario, **known)
+            return self.add(run_id, scenario, **known), True
 
     def change(self, run_id: str, **values: Any) -> RunRow:
         """Set what is known now. Raises KeyError where there is no such run."""
