@@ -281,7 +281,9 @@
     state(told.run);
     segment(told.segment);
     if (looks.length) now(looks[looks.length - 1]);
-    drawAll();
+    // of a run that is over nothing comes after it
+    if (["queued", "running"].includes(told.run.state)) drawAll();
+    else ended(told.run);
   }
 
   function connect() {
