@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from loadgen.analyze import latency
-from loadgen.analyze.arms import ArmData, arm_data
+from loadgen.analyze.arms import ArmData
 from loadgen.analyze.comparison import compare
 from loadgen.analyze.conditions import conditions, of_run
 from loadgen.analyze.cost import resources_of
@@ -34,12 +34,13 @@ LATER = "not judged yet"
 ONE_ARM = "the run has one arm: nothing to compare it with"
 
 
-def analyze(run: RunData) -> Summary:
-    """Every published number of a run, also of one that was interrupted or killed. Pure."""
+def analyze(run: RunData, estimates: Estimates | None = None) -> Summary:
+    """Every published number of a run, also of one that was interrupted or killed. Pure. `estimates`: of the same run,
+    where they have been made."""
     manifest = run.manifest
-    arms = {name: arm_data(run, name) for name in manifest.arms}
+    estimates = Estimates(run) if estimates is None else estimates
+    arms = {name: side.data for name, side in estimates.sides.items()}
     slos = manifest.scenario.get("slos") or {}
-    estimates = Estimates(run, arms)
     shown = {
         name: with_intervals(_arm(data, slos, failures_of(run.requests, name)), name, estimates)
         for name, data in arms.items()

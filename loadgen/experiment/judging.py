@@ -36,7 +36,8 @@ def judge_run(run: RunData, thresholds: Sequence[Threshold] | None = None) -> Ju
         thresholds = read_thresholds(run.manifest.scenario.get("thresholds") or ())
     else:
         refuse_other_arms(thresholds, tuple(run.manifest.arms), f"of {run.manifest.run_id}")
-    summary, estimates = analyze(run), Estimates(run)
+    estimates = Estimates(run)
+    summary = analyze(run, estimates)
     verdict = judge(thresholds, estimates, _facts(run, summary, estimates, thresholds))
     if verdict is not None and asked:
         verdict = verdict.model_copy(update={"thresholds_from": "command_line"})
