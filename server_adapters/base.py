@@ -162,6 +162,18 @@ class RunParser(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Said:
+    """The beginning of an answer. `token_ids` None: the server does not tell them."""
+
+    token_ids: tuple[int, ...] | None
+    text: str
+
+
+#: Top log probabilities of one token: by token id where the server tells ids, else by the token's text; nat.
+Tops = Mapping[int | str, float]
+
+
+@dataclass(frozen=True, slots=True)
 class Capabilities:
     """What a probe of a live server found. `notes`: sentences for the user, which flag would give more."""
 
@@ -329,3 +341,10 @@ class Adapter(Protocol):
         self, client: httpx.AsyncClient, target: Target, prompt: Prompt, endpoint: Endpoint
     ) -> int | None:
         """Prompt tokens the server counts for `prompt`, template included; None where it cannot tell."""
+
+    async def next_token(
+        self, client: httpx.AsyncClient, target: Target, ask: Ask, said: Said, top: int, capabilities: Capabilities
+    ) -> Tops:
+        """What the server would say next after `ask.prompt` and `said`: the `top` most likely tokens, or fewer.
+
+        Raise TargetError where it has no way to tell."""

@@ -163,6 +163,7 @@ class ExchangeReader:
             connect_wait_ns=exchange.connect_wait_ns,
             text=reading.text if self._keep_text else None,
             prompt=sent.prompt if self._keep_text else None,
+            token_ids=reading.token_ids,
             warnings=tuple(reading.warnings),
             absent=_absent(reading, sent, output_len),
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -41,6 +42,7 @@ class Reading:
     timings: ServerTimings | None = None
     has_output: bool = False
     text: str = ""
+    token_ids: array[int] | None = None
     comments: int = 0
     events: int = 0
     warnings: list[str] = field(default_factory=list)
@@ -63,6 +65,9 @@ class Reading:
             self._count(chunk.completion_tokens)
         if keep_text:
             self.text += chunk.answer
+            if chunk.token_ids is not None:
+                self.token_ids = array("q") if self.token_ids is None else self.token_ids
+                self.token_ids.extend(chunk.token_ids)
 
     def take_run(self, run: ChunkRun) -> None:
         """What `take` of each of its chunks would: the texts are not kept."""

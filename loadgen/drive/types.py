@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
@@ -160,6 +160,7 @@ class Attempt:
     connect_wait_ns: int | None = None  # waited for its turn to connect, before `connect_ns` began
     text: str | None = None  # only where the scenario asks for text
     prompt: str | None = None  # likewise; chat messages as JSON
+    token_ids: Sequence[int] | None = None  # likewise, where the server tells them
     warnings: tuple[str, ...] = ()
     absent: Mapping[str, str] = field(default_factory=dict)
 

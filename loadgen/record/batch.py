@@ -72,14 +72,14 @@ _TIMINGS = _Fields(
     server_decode_s="decode_s",
 )  # fmt: skip
 _DERIVED = _Fields(*(name for name in Derived.__slots__ if name != "absent"))
-_TEXTS = _Fields("prompt", "text")
+_TEXTS = _Fields("prompt", "text", "token_ids")
 
 
 class RequestBatches:
     """Rows by `loadgen.record.schema.REQUESTS`; `batch_size` is joined at the end of the run.
 
     `labels` by segment; `structured` by task index: the server was asked to enforce a JSON Schema.
-    `keep_text`: prompts and answers are stored.
+    `keep_text`: prompts, answers and their token ids are stored.
     """
 
     def __init__(

@@ -189,6 +189,7 @@ EXTRA: tuple[Column, ...] = (
     Column("absent", _TEXT, "", "JSON object: column → why it is null", "never"),
     Column("prompt", _TEXT, "", "the prompt", "the scenario does not keep text"),
     Column("text", _TEXT, "", "the answer", "the scenario does not keep text, or none came"),
+    Column("token_ids", _INTS, "", "token ids of the answer", "the scenario does not keep text, or " + _NOT_TOLD),
 )
 
 COLUMNS: tuple[str, ...] = tuple(column.name for column in CONTRACT)

@@ -10,6 +10,7 @@ from loadgen.scenario.comparison import (
     ends_by_time,
     refuse_segments,
 )
+from loadgen.scenario.known_answers import KnownAnswer, Match
 from loadgen.scenario.launchers import CommandLauncher, Launcher, RehearsalLauncher, VllmLauncher
 from loadgen.scenario.lengths import Empirical, Fixed, Length, LogNormal, Normal, PairedLengths, Uniform
 from loadgen.scenario.limits import Limits, Safety, limits_of
@@ -17,6 +18,7 @@ from loadgen.scenario.load import LoadedScenario, load_scenario
 from loadgen.scenario.metrics import AGGREGATES, LIVE_SELECTORS, METRICS, SELECTORS, Metric
 from loadgen.scenario.model import DeadlineKeys, Scenario, Scrape, Slos, Warmup
 from loadgen.scenario.prompts import OwnPrompt, PromptSet
+from loadgen.scenario.quality import PassKind, PassTask, QualityKeys, QualityPass
 from loadgen.scenario.reach import Reach, reach_of
 from loadgen.scenario.schema import scenario_schema
 from loadgen.scenario.secrets import read_secret
@@ -55,18 +57,24 @@ __all__ = [
     "Empirical",
     "Environment",
     "Fixed",
+    "KnownAnswer",
     "Launcher",
     "Length",
     "Limits",
     "LoadedScenario",
     "LogNormal",
+    "Match",
     "MaxRate",
     "Metric",
     "Normal",
     "Operator",
     "OwnPrompt",
     "PairedLengths",
+    "PassKind",
+    "PassTask",
     "PromptSet",
+    "QualityKeys",
+    "QualityPass",
     "Ramp",
     "Reach",
     "RehearsalLauncher",

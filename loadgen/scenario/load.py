@@ -12,9 +12,11 @@ from pydantic import ValidationError
 
 from loadgen.errors import ScenarioError
 from loadgen.scenario.base import Loc
+from loadgen.scenario.known_answers import BUILT_IN, KnownAnswer, read_known_answers
 from loadgen.scenario.model import Scenario
 from loadgen.scenario.problems import sentences
 from loadgen.scenario.prompts import PromptSet, read_prompts
+from loadgen.scenario.quality import QualityPass
 from loadgen.scenario.yaml_text import MAX_BYTES, Document, dotted, parse
 
 
@@ -23,12 +25,15 @@ class LoadedScenario:
     """A scenario and what was read with it.
 
     `path` is None for a scenario made in code. `text_sha256` is of the file's bytes, before `--set` and
-    `--arm`. `prompts`: own prompts by the index of their task in `scenario.workload.tasks`."""
+    `--arm`. `prompts`: own prompts by the index of their task in `scenario.workload.tasks`. `known`: cases of
+    `quality.known_answers`. `passes`: laid out by `loadgen.plan.quality_scenario`, else none."""
 
     scenario: Scenario
     path: Path | None
     text_sha256: str
     prompts: dict[int, PromptSet] = field(default_factory=dict)
+    known: tuple[KnownAnswer, ...] = ()
+    passes: tuple[QualityPass, ...] = ()
 
 
 def load_scenario(
@@ -53,9 +58,17 @@ def load_scenario(
     _stale_pages(document, arms or {})
     scenario = _validate(document, path.absolute().parent)
     prompts, problems = read_prompts(scenario)
-    if problems:
-        raise ScenarioError(problems)
-    return LoadedScenario(scenario, path, hashlib.sha256(data).hexdigest(), prompts)
+    known, wrong = _known(scenario)
+    if problems or wrong:
+        raise ScenarioError([*problems, *wrong])
+    return LoadedScenario(scenario, path, hashlib.sha256(data).hexdigest(), prompts, known)
+
+
+def _known(scenario: Scenario) -> tuple[tuple[KnownAnswer, ...], list[str]]:
+    """Own known answers and, where they are asked for, the built-in ones."""
+    keys = scenario.quality.known_answers
+    own, problems = ((), []) if keys.file is None else read_known_answers(keys.file)
+    return (*(BUILT_IN if keys.built_in else ()), *own), problems
 
 
 def _read(path: Path) -> bytes:

@@ -32,6 +32,8 @@ from loadgen.scenario.comparison import (
 )
 from loadgen.scenario.disruption_checks import disruption_problems
 from loadgen.scenario.limits import Limits, Safety, combine
+from loadgen.scenario.quality import QualityKeys
+from loadgen.scenario.quality_checks import quality_problems
 from loadgen.scenario.soak_checks import soak_problems
 from loadgen.scenario.stages import ArrivalStage, ConcurrencyStage, Ramp, Stage, named
 from loadgen.scenario.sweep import Sweep
@@ -115,11 +117,12 @@ class Scenario(Model):
     environment: Environment = Field(
         "production", description="what may be done to the targets: sets the caps of safety"
     )
-    experiment: Literal["run", "soak", "anomalies", "drill", "access"] = Field(
+    experiment: Literal["run", "soak", "quality", "anomalies", "drill", "access"] = Field(
         "run",
-        description="shape of the work; soak: a long steady load, judged for drifts (docs/soak.md); anomalies: bad "
-        "requests under normal load (docs/anomalies.md); drill: the kill switch pulled under load (docs/drill.md); "
-        "access: who is let in (docs/access.md)",
+        description="shape of the work; soak: a long steady load, judged for drifts (docs/soak.md); quality: the arms' "
+        "answers compared (docs/quality.md), as `specload quality` does with any run; anomalies: bad requests under "
+        "normal load (docs/anomalies.md); drill: the kill switch pulled under load (docs/drill.md); access: who is let "
+        "in (docs/access.md)",
     )
     seed: Annotated[int, Field(ge=0, le=2**63 - 1)] = Field(
         0, description="same seed, same plan: cases, prompts, due times"
@@ -145,6 +148,7 @@ class Scenario(Model):
     )
 
     sweep: Sweep | None = Field(None, description="settings that `specload sweep` tries, one run each")
+    quality: QualityKeys = Field(QualityKeys(), description="how `specload quality` compares the arms' answers")
 
     @property
     def parsed_thresholds(self) -> tuple[Threshold, ...]:
@@ -197,6 +201,7 @@ class Scenario(Model):
         problems += comparison_problems(self)
         problems += soak_problems(self)
         problems += disruption_problems(self)
+        problems += quality_problems(self)
         problems += sweep_problems(self, limits)
         if not problems:
             problems += threshold_problems(self.thresholds, _surroundings(self))

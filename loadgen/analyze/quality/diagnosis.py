@@ -29,6 +29,7 @@ _LOOKS_LIKE: dict[Kind, str] = {
 }
 #: So many cases, also as a share of all, that differ from the first token are no chance: it is another prompt.
 TEMPLATE_SHARE, TEMPLATE_CASES = 0.5, 3
+_FLOORS = ("noise_floor", "noise_floor_alone")
 _DISTRIBUTION = ("next_token", "token_histogram")
 _SHIFTED = ("length", "distinct_ngrams", "mean_logprob", "looping", "formats")
 
@@ -73,9 +74,9 @@ def _of_tests(cases: Sequence[CaseFinding], tests: Family, acceptance: Acceptanc
         return ", ".join(f"{name} p = {tests.adjusted[name]:.2g}" for name in names)
 
     alarms = tests.alarms
-    if "noise_floor" in alarms:
-        text = f"greedy answers differ more often than the baseline's own do ({told(['noise_floor'])})"
-        yield Diagnosis("differs_more_than_noise", text, tests=("noise_floor",))
+    if floors := [name for name in _FLOORS if name in alarms]:
+        text = f"greedy answers differ more often than the baseline's own do ({told(floors)})"
+        yield Diagnosis("differs_more_than_noise", text, tests=tuple(floors))
     if "known_answers" in alarms:
         text = f"known answers: the arms are not right equally often ({told(['known_answers'])})"
         yield Diagnosis("wrong_answers", text, tests=("known_answers",))
