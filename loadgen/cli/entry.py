@@ -9,7 +9,7 @@ import traceback
 
 import typer
 
-from loadgen.cli import driving, reading, sweeping, watching  # noqa: F401  (their commands join the application)
+from loadgen.cli import comparing, driving, reading, sweeping, watching  # noqa: F401  (their commands join the application)
 from loadgen.cli.base import (
     Exit,
     app,

@@ -12,6 +12,7 @@ from loadgen.experiment.judging import Judged, judge_run, save_found, save_judge
 from loadgen.experiment.lengths import measure_lengths
 from loadgen.experiment.preflight import Preflight, ReadyArm, preflight
 from loadgen.experiment.progress import Progress
+from loadgen.experiment.quality import run_quality
 from loadgen.experiment.shapes import found_in, run_experiment
 from loadgen.experiment.single import RunOptions, RunResult, run_scenario
 from loadgen.experiment.sweep import SweepOptions, SweepResult, SweepWatch, run_sweep
@@ -58,6 +59,7 @@ __all__ = [
     "readings_table",
     "render_doctor",
     "run_experiment",
+    "run_quality",
     "run_scenario",
     "run_sweep",
     "save_doctor",

@@ -8,6 +8,7 @@ from typing import Any
 
 from loadgen.analyze import ExperimentResult
 from loadgen.experiment.progress import Progress
+from loadgen.experiment.quality import read_quality, run_quality
 from loadgen.experiment.single import RunOptions, RunResult, run_scenario
 from loadgen.record import RunData
 from loadgen.scenario import LoadedScenario
@@ -27,6 +28,7 @@ class Shape:
 SHAPES: Mapping[str, Shape] = {
     "run": Shape(run_scenario),
     "soak": Shape(run_scenario),
+    "quality": Shape(run_quality, read_quality),
 }
 
 

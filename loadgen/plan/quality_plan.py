@@ -67,15 +67,15 @@ def _block_count(load: object) -> int:
 def _entries(asked: QualityPass, scenario: Scenario) -> list[tuple[str, int]]:
     """(arm, repeat) of every pass over a stage."""
     counts = dict.fromkeys(scenario.arms, asked.candidate_passes) | {scenario.baseline: asked.baseline_passes}
-    return [(arm, repeat) for arm, n in counts.items() for repeat in range(n)]
+    return [(arm, repeat) for arm, n in counts.items() if arm not in asked.left_out for repeat in range(n)]
 
 
 def _interleaved(loaded: LoadedScenario, stages: Sequence[CutStage]) -> Iterator[Turn]:
     scenario = loaded.scenario
     for stage, asked in zip(stages, loaded.passes, strict=True):
-        if stage.plan.warmup is not None:
-            yield from (Turn(stage, 0, None, (arm,)) for arm in scenario.arms)
         entries = _entries(asked, scenario)
+        if stage.plan.warmup is not None:
+            yield from (Turn(stage, 0, None, (arm,)) for arm in dict(entries))
         names = [str(i) for i in range(len(entries))]
         for block, order in enumerate(arm_orders(names, len(stage.blocks), scenario.seed, "quality", stage.index)):
             for name in order:

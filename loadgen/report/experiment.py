@@ -12,13 +12,14 @@ from rich.text import Text
 from loadgen.analyze import ExperimentResult
 from loadgen.redact import printable
 from loadgen.report.page import Cell, Row, Table
+from loadgen.report.quality import quality_tables
 
 _STYLES = {"pass": "bold green", "fail": "bold red", "inconclusive": "bold yellow"}
 _MARKS = {"good": "green", "info": "dim", "warning": "yellow", "bad": "red"}
 _TONES = {"good": "green", "warning": "yellow", "bad": "red", "": ""}
 
 #: The tables of each kind, the same for terminal and page.
-TABLES: Mapping[str, Callable[[ExperimentResult], Sequence[Table]]] = {}
+TABLES: Mapping[str, Callable[[ExperimentResult], Sequence[Table]]] = {"quality": quality_tables}
 
 
 def experiment_tables(found: ExperimentResult) -> list[Table]:

@@ -44,8 +44,8 @@ def _unsettled(found: Answers, compared: Compared) -> Iterator[str]:
         p = None if one.with_unknown is None else one.with_unknown.p
         if p is not None and p <= per_test_level(max(compared.made, 1), compared.level) and not against_noise(found):
             yield (
-                f"{_LOADS[load]}, greedy answers differ more often than the baseline's own do (p = {p:.2g}), but in part "
-                "by what may be near ties"
+                f"{_LOADS[load]}, greedy answers differ more often than the baseline's own do (p = {p:.2g}), but in "
+                "part by what may be near ties"
             )
 
 
