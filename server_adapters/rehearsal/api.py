@@ -16,7 +16,7 @@ from starlette.types import Message as AsgiMessage
 from server_adapters.rehearsal import info
 from server_adapters.rehearsal.answers import Card, Endpoint, MetricsLevel
 from server_adapters.rehearsal.chat import chat_tokens, max_tokens_for, prompt_tokens
-from server_adapters.rehearsal.config import RehearsalConfig
+from server_adapters.rehearsal.config import OTHER_TEMPLATE, RehearsalConfig, Template
 from server_adapters.rehearsal.control import add_control_routes
 from server_adapters.rehearsal.errors import (
     ApiError,
@@ -27,7 +27,7 @@ from server_adapters.rehearsal.errors import (
     queue_full,
     unknown_model,
 )
-from server_adapters.rehearsal.faults import Fault, Faults
+from server_adapters.rehearsal.faults import Fault, Faults, output_faults
 from server_adapters.rehearsal.histograms import HttpCounts
 from server_adapters.rehearsal.metrics_page import CONTENT_TYPE, MetricsPage
 from server_adapters.rehearsal.protocol import Asked, ChatAsked, CompletionAsked, DetokenizeAsked, TokenizeAsked
@@ -63,20 +63,24 @@ class Face:
         self._check_model(asked.model)
         asked.refuse_unsupported(speculating=self.config.spec != "off")
         scramble = self.faults.active("wrong_tokenizer", now_s) is not None
+        template = self._template(now_s)
         limit = self.config.max_model_len
         if isinstance(asked, ChatAsked):
             endpoint: Endpoint = "chat"
-            ids = chat_tokens(self._tokenizer, asked.messages, template=self.config.template, scramble=scramble)
+            ids = chat_tokens(self._tokenizer, asked.messages, template=template, scramble=scramble)
             most, fallback = asked.max_completion_tokens or asked.max_tokens, limit
         else:
             endpoint = "completions"
             ids = prompt_tokens(self._tokenizer, asked.only_prompt(), scramble=scramble)
             most, fallback = asked.max_tokens, 16
         asked = asked.with_defaults(self._sampling_defaults)
-        sampling = asked.sampling(max_tokens_for(most, fallback, len(ids), limit, strict=endpoint == "chat"))
+        most = max_tokens_for(most, fallback, len(ids), limit, strict=endpoint == "chat")
+        sampling = asked.sampling(most, asked.num_logprobs())
         public_id = request.headers.get("x-request-id") or secrets.token_hex(8)
         priority = self._priority(asked, request)
-        stream = self._submit(EngineRequest(public_id, tuple(ids), sampling, priority, asked.cache_salt), number)
+        wrong = output_faults(faults)
+        made = EngineRequest(public_id, tuple(ids), sampling, priority, asked.cache_salt, faults=wrong)
+        stream = self._submit(made, number)
         card = Card(
             f"{_ID_PREFIX[endpoint]}-{public_id}",
             int(time.time()),
@@ -94,9 +98,10 @@ class Face:
     def tokenize(self, asked: TokenizeAsked) -> Response:
         """Token ids of a prompt or of messages."""
         self._check_model(asked.model)
-        scramble = self.faults.active("wrong_tokenizer", time.monotonic()) is not None
+        now_s = time.monotonic()
+        scramble = self.faults.active("wrong_tokenizer", now_s) is not None
         if asked.messages is not None:
-            ids = chat_tokens(self._tokenizer, asked.messages, template=self.config.template, scramble=scramble)
+            ids = chat_tokens(self._tokenizer, asked.messages, template=self._template(now_s), scramble=scramble)
         elif asked.prompt is not None:
             ids = prompt_tokens(self._tokenizer, asked.prompt, scramble=scramble)
         else:
@@ -149,6 +154,10 @@ class Face:
     def _check_model(self, asked: str | None) -> None:
         if asked is not None and asked != self.config.model_name:
             raise unknown_model(asked, self.config.model_name)
+
+    def _template(self, now_s: float) -> Template:
+        wrong = self.faults.active("wrong_template", now_s) is not None
+        return OTHER_TEMPLATE[self.config.template] if wrong else self.config.template
 
     def _priority(self, asked: Asked, request: Request) -> int:
         """0 under fcfs, which ignores priorities."""

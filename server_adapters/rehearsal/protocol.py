@@ -4,15 +4,31 @@ as vLLM does; fields that would change the output and that the engine does not h
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from server_adapters.rehearsal.errors import ApiError, not_supported
 from server_adapters.rehearsal.types import SamplingParams
 
 _MAX_LOGPROBS = 20
 _INT64 = 2**63
+
+
+def _number(param: str) -> BeforeValidator:
+    """vLLM takes no text for these numbers, not even "5", and says so in a BadRequestError."""
+
+    def checked(value: Any) -> Any:
+        if value is not None and not isinstance(value, int | float):
+            message = f"`{param}` must be an integer. (parameter={param}, value={value})"
+            raise ApiError(message, param=param)
+        return value
+
+    return BeforeValidator(checked)
+
+
+Logprobs = Annotated[int, _number("logprobs")]
+TopLogprobs = Annotated[int, _number("top_logprobs")]
 
 
 class StreamOptions(BaseModel):
@@ -98,8 +114,9 @@ class Asked(BaseModel):
         """The request with the server's values for what it leaves out."""
         return self.model_copy(update={key: v for key, v in defaults.items() if getattr(self, key) is None})
 
-    def sampling(self, max_tokens: int) -> SamplingParams:
-        """Sampling of the engine. ApiError for values outside their range is the engine's to raise."""
+    def sampling(self, max_tokens: int, num_logprobs: int | None) -> SamplingParams:
+        """Sampling of the engine, which raises RequestError for values outside their range. `num_logprobs`: how many
+        of the most likely tokens are told beside each emitted one; None: log probabilities are not asked for."""
         stop = (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ())
         return SamplingParams(
             temperature=1.0 if self.temperature is None else self.temperature,
@@ -111,6 +128,7 @@ class Asked(BaseModel):
             ignore_eos=self.ignore_eos,
             stop=stop,
             stop_token_ids=tuple(self.stop_token_ids or ()),
+            logprobs=num_logprobs,
         )
 
 
@@ -118,17 +136,21 @@ class CompletionAsked(Asked):
     """POST /v1/completions."""
 
     prompt: str | list[str] | list[int] | list[list[int]] | None = None
-    logprobs: int | None = None
+    logprobs: Logprobs | None = None
     echo: bool | None = False
     suffix: str | None = None
 
     def refuse_unsupported(self, *, speculating: bool) -> None:
         super().refuse_unsupported(speculating=speculating)
-        _refuse_logprobs(self.logprobs, "logprobs")
+        _check_logprobs(self.logprobs, "logprobs")
         if self.echo:
             raise not_supported("echo", "echo")
         if self.suffix:
             raise ApiError("suffix is not currently supported", param="suffix")
+
+    def num_logprobs(self) -> int | None:
+        """Of `sampling`."""
+        return self.logprobs
 
     def only_prompt(self) -> str | list[int]:
         """The prompt. ApiError where there is none, or more than one."""
@@ -171,18 +193,25 @@ class ChatAsked(Asked):
     messages: list[Message]
     max_completion_tokens: int | None = None
     logprobs: bool | None = False
-    top_logprobs: int | None = 0
+    top_logprobs: TopLogprobs | None = 0
     tools: list[dict[str, Any]] | None = None
 
     def refuse_unsupported(self, *, speculating: bool) -> None:
         super().refuse_unsupported(speculating=speculating)
         if not self.messages:
             raise ApiError("messages must not be empty", param="messages")
-        _refuse_logprobs(self.top_logprobs or None, "top_logprobs")
-        if self.logprobs:
-            raise not_supported("logprobs", "logprobs")
+        if self.top_logprobs and not self.logprobs and (self.top_logprobs > 0 or self.top_logprobs == -1):
+            raise ApiError(
+                "when using `top_logprobs`, `logprobs` must be set to true. (parameter=top_logprobs)",
+                param="top_logprobs",
+            )
+        _check_logprobs(self.top_logprobs, "top_logprobs")
         if self.tools:
             raise not_supported("tools", "tools")
+
+    def num_logprobs(self) -> int | None:
+        """Of `sampling`."""
+        return (self.top_logprobs or 0) if self.logprobs else None
 
 
 class TokenizeAsked(BaseModel):
@@ -207,11 +236,16 @@ class SpeculationAsked(BaseModel):
     enabled: bool
 
 
-def _refuse_logprobs(asked: int | None, param: str) -> None:
+def _check_logprobs(asked: int | None, param: str) -> None:
+    """At most 20. -1 means the whole vocabulary, which is more; vLLM names `logprobs` then on both endpoints."""
     if asked is None:
         return
-    if not -1 <= asked <= _MAX_LOGPROBS:
+    if asked < -1:
+        raise ApiError(f"`{param}` must be a positive value or -1. (parameter={param}, value={asked})", param=param)
+    if asked == -1 or asked > _MAX_LOGPROBS:
+        wanted = "the whole vocabulary" if asked == -1 else asked
         raise ApiError(
-            f"Requested sample logprobs of {asked}, which is greater than max allowed: {_MAX_LOGPROBS}", param=param
+            f"Requested sample logprobs of {wanted}, which is greater than max allowed: {_MAX_LOGPROBS} "
+            f"(parameter=logprobs, value={wanted})",
+            param="logprobs",
         )
-    raise not_supported(param, param)

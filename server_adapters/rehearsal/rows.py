@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass
+from math import inf, log
 
 import numpy as np
 
 from server_adapters.rehearsal.ngram import Floats, NGramModel, Node
+from server_adapters.rehearsal.numerics import Numerics
+from server_adapters.rehearsal.types import TokenLogprobs
 
 GREEDY_BELOW = 1e-5
 _SHUFFLE = 7
@@ -33,6 +36,21 @@ class Row:
     def shuffled(self) -> Row:
         """The row of a drafter that has drifted: the same probabilities at the wrong tokens."""
         return Row(np.roll(self.vector, _SHUFFLE))
+
+
+def token_logprobs(vector: Floats, token_id: int, top: int) -> TokenLogprobs:
+    """Log probabilities of a token and of the `top` most likely ones, of a raw distribution (sum 1)."""
+    best: list[int] = []
+    if top > 0:
+        lowest = np.partition(vector, -top)[-top] if top < len(vector) else -inf
+        among = np.flatnonzero(vector >= lowest)  # in order of ids, so that a stable sort ranks ties by id
+        best = among[np.argsort(-vector[among], kind="stable")][:top].tolist()
+    own = float(vector[token_id]) if token_id < len(vector) else 0.0
+    return TokenLogprobs(token_id, _log(own), tuple((i, _log(float(vector[i]))) for i in best))
+
+
+def _log(p: float) -> float:
+    return log(p) if p > 0.0 else -inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +108,11 @@ class RowView:
         self.rows[node] = row
         self._views.count_recent()
         return row
+
+    def perturbed(self, node: Node, numerics: Numerics) -> tuple[Row, Floats]:
+        """A row that is made for this once, with noise, and the raw distribution behind it; nothing is kept."""
+        raw = numerics.perturb(self._model.probs(node))
+        return Row(self._shape.apply(raw.copy())), raw
 
     def age(self) -> None:
         """Drop the older rows; the recent ones become older."""

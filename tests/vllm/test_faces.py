@@ -58,6 +58,8 @@ def plain(vllm_off: LaunchedServer) -> Iterator[Pair]:
 
 
 def shape(value: Any) -> Any:
+    if isinstance(value, dict) and "text_offset" in value:
+        return list(value)  # the keys of its top_logprobs are tokens
     if isinstance(value, dict):
         return {key: shape(inner) for key, inner in value.items()}
     if isinstance(value, list) and value and isinstance(value[0], dict):
@@ -88,6 +90,11 @@ REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {
     "chat stream": (CHAT, {**TALK, "stream": True}),
     "chat usage": (CHAT, {**TALK, **USAGE}),
     "chat full": (CHAT, {**TALK, **FULL, **IDS}),
+    "logprobs": (COMPLETIONS, {**PROMPT, **IDS, "logprobs": 2}),
+    "logprobs stream": (COMPLETIONS, {**PROMPT, **FULL, **IDS, "logprobs": 0}),
+    "chat logprobs": (CHAT, {**TALK, "logprobs": True, "top_logprobs": 3}),
+    "chat logprobs stream": (CHAT, {**TALK, **USAGE, "logprobs": True, "top_logprobs": 1}),
+    "chat logprobs alone": (CHAT, {**TALK, "logprobs": True}),
     "stop string": (COMPLETIONS, {**PROMPT, "stop": "e", "max_tokens": 300}),
     "min_p of greedy": (COMPLETIONS, {**PROMPT, "min_p": 0.1}),
     "one token": (COMPLETIONS, {**PROMPT, "max_tokens": 1}),
@@ -125,6 +132,15 @@ BAD: dict[str, tuple[str, Any]] = {
     "n 2 greedy": (COMPLETIONS, {**PROMPT, "n": 2}),
     "min_tokens": (COMPLETIONS, {**PROMPT, "min_tokens": 20}),
     "logprobs": (COMPLETIONS, {**PROMPT, "logprobs": 21}),
+    "logprobs of all": (COMPLETIONS, {**PROMPT, "logprobs": -1}),
+    "logprobs below": (COMPLETIONS, {**PROMPT, "logprobs": -2}),
+    "logprobs as text": (COMPLETIONS, {**PROMPT, "logprobs": "5"}),
+    "logprobs as a fraction": (COMPLETIONS, {**PROMPT, "logprobs": 2.5}),
+    "top_logprobs": (CHAT, {**TALK, "logprobs": True, "top_logprobs": 21}),
+    "top_logprobs of all": (CHAT, {**TALK, "logprobs": True, "top_logprobs": -1}),
+    "top_logprobs below": (CHAT, {**TALK, "logprobs": True, "top_logprobs": -2}),
+    "top_logprobs alone": (CHAT, {**TALK, "top_logprobs": 2}),
+    "logprobs of a chat": (CHAT, {**TALK, "logprobs": 3}),
     "empty prompt": (COMPLETIONS, {**PROMPT, "prompt": ""}),
     "no prompt": (COMPLETIONS, {}),
     "null prompt": (COMPLETIONS, {"prompt": None}),
