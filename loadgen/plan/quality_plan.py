@@ -15,8 +15,6 @@ from loadgen.plan.totals import total
 from loadgen.plan.types import ClosedLoop, Design, PlanTotals, Segment
 from loadgen.scenario import ROUNDS, LoadedScenario, QualityPass, Scenario, limits_of, refuse_segments
 
-#: Blocks of each stage: what drifts meets all passes alike.
-BLOCKS = 4
 MARK = "quality run: passes at different loads, to compare answers; its speeds are no performance result"
 
 
@@ -25,8 +23,8 @@ def quality_plan(loaded: LoadedScenario) -> Plan:
     passes take turns in a random, balanced order. `design: restart`: visit by visit of an arm, all its stages."""
     scenario, cases = loaded.scenario, QualityCases(loaded)
     stages = [
-        CutStage(i, stage, cut(stage, _block_count(stage.load)))
-        for i, stage in enumerate(_without_later_warmups(scenario))
+        CutStage(i, stage, cut(stage, _block_count(stage.load, asked.blocks)))
+        for i, (stage, asked) in enumerate(zip(_without_later_warmups(scenario), loaded.passes, strict=True))
     ]
     refuse_segments(
         max(p.baseline_passes for p in loaded.passes), sum(len(s.blocks) for s in stages), len(scenario.arms)
@@ -59,9 +57,9 @@ def _without_later_warmups(scenario: Scenario) -> Iterator[StagePlan]:
         yield stage if i == 0 else replace(stage, warmup=None)
 
 
-def _block_count(load: object) -> int:
+def _block_count(load: object, asked: int) -> int:
     assert isinstance(load, ClosedLoop)
-    return max(1, min(BLOCKS, (load.cases or 0) // (ROUNDS * len(load.start_ns))))
+    return max(1, min(asked, (load.cases or 0) // (ROUNDS * len(load.start_ns))))
 
 
 def _entries(asked: QualityPass, scenario: Scenario) -> list[tuple[str, int]]:

@@ -27,6 +27,8 @@ from loadgen.scenario import (
 
 #: Users under load, where neither the scenario's load nor its section says.
 USERS = 8
+#: Parts of each stage, where the scenario does not say: what drifts meets all passes alike.
+BLOCKS = 4
 KNOWN, DIVERGENCE = -1, -2  # origins of our own prompts
 _OURS = {KNOWN: "known_answers", DIVERGENCE: "known_divergence"}
 SECOND_TOKENS = 2
@@ -105,22 +107,23 @@ def _passes(scenario: Scenario, tasks: _Tasks) -> Iterator[QualityPass]:
     keys = scenario.quality
     greedy = tuple(_greedy(keys, tasks))
     for kind, stage in (("greedy", "greedy"), ("alone", "greedy-alone")):
-        yield _pass(stage, kind, greedy, keys)  # type: ignore[arg-type]
+        yield _pass(stage, kind, greedy, scenario)  # type: ignore[arg-type]
     if keys.sampled is not None:
         asked = keys.sampled
         some = tuple(tasks.add(i, asked.prompts_per_task, tasks.temperature(i, asked.temperature)) for i in tasks.used)
-        yield replace(_pass("sampled", "sampled", some, keys), samples=asked.samples, again=1)
+        yield replace(_pass("sampled", "sampled", some, scenario), samples=asked.samples, again=1)
     if keys.second_tokens is not None:
         few = tuple(_second(scenario, keys, tasks))
-        made = _pass("second-tokens", "second", few, keys)
+        made = _pass("second-tokens", "second", few, scenario)
         yield replace(made, samples=keys.second_tokens.samples, max_tokens=SECOND_TOKENS)
 
 
-def _pass(stage: str, kind: PassKind, tasks: tuple[PassTask, ...], keys: QualityKeys) -> QualityPass:
+def _pass(stage: str, kind: PassKind, tasks: tuple[PassTask, ...], scenario: Scenario) -> QualityPass:
+    keys, blocks = scenario.quality, scenario.comparison.blocks or BLOCKS
     greedy = kind in ("greedy", "alone")
     repeats = keys.repeats if greedy else 1
     return QualityPass(
-        stage, kind, tasks, 1, 0, not greedy, repeats + greedy, repeats, keys.max_tokens
+        stage, kind, tasks, 1, 0, not greedy, repeats + greedy, repeats, keys.max_tokens, blocks
     )  # fmt: skip
 
 

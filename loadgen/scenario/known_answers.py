@@ -123,11 +123,11 @@ def _built_in() -> Iterator[KnownAnswer]:
         )
     facts = {
         "What is the capital of France?": "Paris", "What is the capital of Japan?": "Tokyo",
-        "Which planet is closest to the sun?": "Mercury", "What is the chemical symbol of gold?": "Au",
-        "How many days has a leap year?": "366", "Who wrote Romeo and Juliet?": "Shakespeare",
+        "Which planet is closest to the sun?": "Mercury", "Which metal has the chemical symbol Au?": "gold",
+        "How many months has a year?": "twelve|12", "Who wrote Romeo and Juliet?": "Shakespeare",
     }  # fmt: skip
     for i, (question, answer) in enumerate(facts.items()):
-        yield KnownAnswer(f"fact-{i}", f"{question} Answer in one word.", answer, "contains")
+        yield KnownAnswer(f"fact-{i}", f"{question} Answer in one word.", rf"(?i)\b({answer})\b", "regex")
 
 
 #: Asked unless the scenario says otherwise: easy enough for small models that follow instructions at all.

@@ -98,7 +98,8 @@ class QualityPass:
     """One stage of a quality run. `samples`: answers to each prompt, of each arm. `again`: how many of them are asked
     once more with the same seed. `own_seeds`: each arm and answer has a seed of its own; else all arms are asked with
     the same. `candidate_passes`: how often each candidate is asked all of it; `baseline_passes`: the baseline.
-    `max_tokens`: no answer is longer. `left_out`: arms that refuse to be asked so."""
+    `max_tokens`: no answer is longer. `blocks`: parts in which all passes take turns, as far as there are requests for
+    them. `left_out`: arms that refuse to be asked so."""
 
     stage: str
     kind: PassKind
@@ -109,6 +110,7 @@ class QualityPass:
     baseline_passes: int
     candidate_passes: int
     max_tokens: int
+    blocks: int
     left_out: tuple[str, ...] = ()
 
     @property

@@ -70,6 +70,7 @@ class Asked(BaseModel):
     cache_salt: str | None = Field(None, min_length=1)
     priority: int = 0
     return_token_ids: bool | None = None
+    return_tokens_as_token_ids: bool | None = None
 
     @property
     def include_usage(self) -> bool:

@@ -14,7 +14,7 @@ from loadgen.analyze.quality.types import Kind
 
 Fault = Literal[
     "text_after_stop", "early_stop", "finish_reason", "looping", "format_broken", "wrong_template", "first_token",
-    "divergent", "differs_more_than_noise", "wrong_answers", "sampling", "outputs_shifted", "acceptance_low",
+    "divergent", "garbled", "differs_more_than_noise", "wrong_answers", "sampling", "outputs_shifted", "acceptance_low",
     "acceptance_high",
 ]  # fmt: skip
 
@@ -57,16 +57,28 @@ def diagnose(
 
 def _of_cases(cases: Sequence[CaseFinding]) -> Iterator[Diagnosis]:
     counted = [c for c in cases if c.kind not in ALIKE and c.repeatable is not False]
+    garbled = [c for c in counted if c.kind == "divergent" and _unlikely(c)]
+    if garbled:
+        what = "go on with a token that neither arm counts among its likeliest: garbled, or another request's answer"
+        yield _named("garbled", garbled, what, len(cases))
     for kind, what in _LOOKS_LIKE.items():
-        some = [c for c in counted if c.kind == kind]
+        some = [c for c in counted if c.kind == kind and c not in garbled]
         if not some:
             continue
         fault: Fault = kind  # type: ignore[assignment]
         if kind == "first_token" and len(some) >= max(TEMPLATE_CASES, TEMPLATE_SHARE * len(cases)):
             fault, what = "wrong_template", f"{what}: another chat template, system message or tokenizer"
-        once = sum(c.repeatable is None for c in some)
-        note = f" ({once} of them were asked only once)" if once else ""
-        yield Diagnosis(fault, f"{len(some)} of {len(cases)} cases {what}{note}", tuple(c.case_id for c in some))
+        yield _named(fault, some, what, len(cases))
+
+
+def _unlikely(case: CaseFinding) -> bool:
+    return case.first is not None and case.first.margin is not None and case.first.margin.unlikely
+
+
+def _named(fault: Fault, some: Sequence[CaseFinding], what: str, total: int) -> Diagnosis:
+    once = sum(c.repeatable is None for c in some)
+    note = f" ({once} of them were asked only once)" if once else ""
+    return Diagnosis(fault, f"{len(some)} of {total} cases {what}{note}", tuple(c.case_id for c in some))
 
 
 def _of_tests(cases: Sequence[CaseFinding], tests: Family, acceptance: AcceptanceAnomaly | None) -> Iterator[Diagnosis]:
