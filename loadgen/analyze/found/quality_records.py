@@ -25,7 +25,7 @@ from loadgen.record import Event, RunData
 
 _COLUMNS = (
     "arm", "phase", "stage", "repeat_idx", "case_id", "case_index", "task_type", "outcome", "text", "token_ids",
-    "finish_reason", "seed", "sampling", "drafted_tokens", "accepted_tokens",
+    "finish_reason", "seed", "sampling", "drafted_tokens", "accepted_tokens", "input_len",
 )  # fmt: skip
 #: Names of the events of a quality run.
 ASKED_AGAIN, QUESTIONS, REFERENCE_ACCEPTANCE = "asked_again", "asked_again_all", "acceptance_reference"
@@ -67,6 +67,7 @@ def quality_records(run: RunData) -> QualityRecords:
         known={case: (one[0], one[1]) for case, one in (manifest.experiment.get("known") or {}).items()},
         accepted={arm: pair for arm in candidates if (pair := _accepted(by_kind, arm, reference)) is not None},
         margins=margins_of({key: told for key, told in _told(run.events) if told}),
+        prompt_tokens=_prompt_tokens(rows),
         seed=int(manifest.scenario.get("seed") or 0),
         level=float(keys.get("level") or 0.002),
     )
@@ -168,6 +169,14 @@ def greedy_acceptance(run: RunData) -> dict[str, list[tuple[str, int, int]]]:
     asked = [r for r in rows if r["phase"] == "measure" and r["stage"] in told and r["outcome"] == "ok"]
     found = {arm: [a for _, a in accepted_of(asked, arm)] for arm in run.manifest.arms}
     return {arm: [(a.case_id, a.drafted, a.accepted) for a in some] for arm, some in found.items() if some}
+
+
+def _prompt_tokens(rows: Sequence[Row]) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = {}
+    for row in rows:
+        if row["input_len"] is not None:
+            found.setdefault(row["arm"], {}).setdefault(row["case_id"], row["input_len"])
+    return found
 
 
 def _told(events: Sequence[Event]) -> Iterator[tuple[str, list[Told]]]:

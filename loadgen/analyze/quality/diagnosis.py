@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -53,6 +53,22 @@ def diagnose(
     A distribution that differs while greedy answers agree is the sampler: the correction step, or other parameters.
     """
     return [*_of_cases(cases), *(_of_tests(cases, tests, acceptance) if tests is not None else ())]
+
+
+def other_prompts(baseline: Mapping[str, int], candidate: Mapping[str, int]) -> Diagnosis | None:
+    """Prompt tokens by case, as both arms counted them for the same text: another number is another template, system
+    message or tokenizer, also where the answers do not show it. None where no case differs."""
+    common = [case for case in baseline if case in candidate]
+    other = tuple(case for case in common if baseline[case] != candidate[case])
+    if not other:
+        return None
+    gaps = sorted({candidate[case] - baseline[case] for case in other})
+    by = f"{gaps[0]:+d}" if len(gaps) == 1 else f"{gaps[0]:+d} to {gaps[-1]:+d}"
+    text = (
+        f"{len(other)} of {len(common)} prompts have another number of tokens than in the baseline ({by}): another chat "
+        "template, system message or tokenizer"
+    )
+    return Diagnosis("wrong_template", text, other)
 
 
 def _of_cases(cases: Sequence[CaseFinding]) -> Iterator[Diagnosis]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from loadgen.analyze.quality.cases import CaseFinding, case_findings
 from loadgen.analyze.quality.diverge import ALIKE, Divergence, compare_outputs, goes_past_stop
+from loadgen.analyze.quality.monte_carlo import MOST_DRAWS
 from loadgen.analyze.quality.paired import NoiseFloor, Paired, divergence_share, paired
 from loadgen.analyze.quality.partings import Parting, parting_of
 from loadgen.analyze.quality.ties import Margin, NearTieLimit, near_tie, near_tie_limit
@@ -75,6 +76,7 @@ def greedy_at_load(
     margins: Mapping[str, Margin],
     limit: NearTieLimit,
     seed: int,
+    most: int = MOST_DRAWS,
 ) -> GreedyAtLoad:
     """`outputs`: of both arms at this load. `margins`: by the key of the parting."""
     floor = _compared(pairs_of(outputs, baseline, baseline), margins, limit)
@@ -86,7 +88,7 @@ def greedy_at_load(
     cases = [_case(finding, by_case[finding.case_id]) for finding in findings]
     noise = with_unknown = None
     if {p.found.case_id for p in floor} & {p.found.case_id for p in found}:
-        settled, all_ = (_excess(floor, found, seed, unknown) for unknown in (False, True))
+        settled, all_ = (_excess(floor, found, seed, unknown, most) for unknown in (False, True))
         own, theirs = (divergence_share([p.found for p in pairs]) for pairs in (floor, found))
         noise, with_unknown = NoiseFloor(own, theirs, settled), all_
     without = len({o.case_id for o in outputs}) - len(cases)
@@ -126,10 +128,10 @@ def _case(finding: CaseFinding, pairs: Sequence[_Pair]) -> CaseAtLoad:
     return CaseAtLoad(finding, all(p.settled for p in pairs), parted)
 
 
-def _excess(floor: Sequence[_Pair], found: Sequence[_Pair], seed: int, unknown: bool) -> Paired:
+def _excess(floor: Sequence[_Pair], found: Sequence[_Pair], seed: int, unknown: bool, most: int) -> Paired:
     """One-sided: only a candidate that differs more often is a finding. Exact, since each reference is laid beside as
     many answers of the baseline as of the candidate."""
-    return paired(*(_differs(pairs, unknown) for pairs in (floor, found)), seed=seed, side="greater")
+    return paired(*(_differs(pairs, unknown) for pairs in (floor, found)), seed=seed, side="greater", most=most)
 
 
 def _differs(pairs: Sequence[_Pair], unknown: bool) -> dict[str, list[float]]:

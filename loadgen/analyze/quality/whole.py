@@ -8,7 +8,7 @@ from typing import Literal
 
 from loadgen.analyze.quality.acceptance import AcceptanceAnomaly, Accepted, acceptance_anomaly
 from loadgen.analyze.quality.cases import CaseFinding
-from loadgen.analyze.quality.diagnosis import Diagnosis, diagnose
+from loadgen.analyze.quality.diagnosis import Diagnosis, diagnose, other_prompts
 from loadgen.analyze.quality.diverge import ALIKE
 from loadgen.analyze.quality.family import FAMILY_LEVEL, Family, family
 from loadgen.analyze.quality.greedy import (
@@ -21,6 +21,7 @@ from loadgen.analyze.quality.greedy import (
     partings_of,
 )
 from loadgen.analyze.quality.known import is_right
+from loadgen.analyze.quality.monte_carlo import draws_for
 from loadgen.analyze.quality.paired import Paired, paired
 from loadgen.analyze.quality.partings import Parting
 from loadgen.analyze.quality.sampled import Sampled, sampled_tests
@@ -34,6 +35,8 @@ LOADS: tuple[Load, ...] = ("greedy", "alone")
 _FLOOR_NAMES: Mapping[Load, str] = {"greedy": "noise_floor", "alone": "noise_floor_alone"}
 #: Tests of one candidate have seeds from each other's; so far apart.
 _SEEDS = 1000
+#: Tests of one candidate, at most.
+TESTS = 11
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,7 @@ class Evidence:
 
     `greedy`: by load; the baseline has one pass more than each candidate. `sampled`: answers with a temperature.
     `repeated`: many short ones. `known`: by case, the right answer and how it is matched. `accepted`: by candidate,
-    (reference, now). `margins`: by key of the parting.
+    (reference, now). `margins`: by key of the parting. `prompt_tokens`: by arm and case, as the server counted them.
     """
 
     baseline: str
@@ -53,6 +56,7 @@ class Evidence:
     known: Mapping[str, tuple[str, Match]] = field(default_factory=dict)
     accepted: Mapping[str, tuple[Sequence[Accepted], Sequence[Accepted]]] = field(default_factory=dict)
     margins: Mapping[str, Margin] = field(default_factory=dict)
+    prompt_tokens: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     seed: int = 0
     level: float = FAMILY_LEVEL
 
@@ -121,17 +125,21 @@ class _Part:
     """One candidate's comparisons, before the correction for all."""
 
     def __init__(self, evidence: Evidence, arm: str, limit: NearTieLimit, seed: int) -> None:
-        base = evidence.baseline
+        base, most = evidence.baseline, draws_for(len(evidence.candidates) * TESTS, evidence.level)
         self.arm = arm
         self.greedy: dict[Load, GreedyAtLoad] = {
-            load: greedy_at_load(outputs, base, arm, evidence.margins, limit, seed + i)
+            load: greedy_at_load(outputs, base, arm, evidence.margins, limit, seed + i, most)
             for i, (load, outputs) in enumerate(evidence.greedy.items())
         }
-        self.sampled = sampled_tests(evidence.sampled, evidence.repeated, baseline=base, candidate=arm, seed=seed + 10)
+        self.sampled = sampled_tests(
+            evidence.sampled, evidence.repeated, baseline=base, candidate=arm, seed=seed + 10, most=most
+        )
         self.right = (_right(evidence, base, arm), _right(evidence, arm, arm))
-        self.known = paired(*self.right, seed=seed + 30)
+        self.known = paired(*self.right, seed=seed + 30, most=most)
+        told = evidence.prompt_tokens
+        self.prompts = other_prompts(told.get(base, {}), told.get(arm, {}))
         pair = evidence.accepted.get(arm)
-        self.acceptance = None if pair is None else acceptance_anomaly(*pair, seed=seed + 40)
+        self.acceptance = None if pair is None else acceptance_anomaly(*pair, seed=seed + 40, most=most)
 
     def pvalues(self) -> dict[str, float | None]:
         noise = {_FLOOR_NAMES[load]: found.noise for load, found in self.greedy.items()}
@@ -146,6 +154,8 @@ class _Part:
         own = _own(tests, self.arm)
         cases = _over_loads(self.greedy)
         named = diagnose([_counted(case) for case in cases], own, self.acceptance)
+        if self.prompts is not None:
+            named = [self.prompts, *named]
         return Answers(
             self.arm, self.greedy, cases, self.sampled, self.known, self.right, self.acceptance, own, named
         )  # fmt: skip
