@@ -65,8 +65,8 @@ def other_prompts(baseline: Mapping[str, int], candidate: Mapping[str, int]) -> 
     gaps = sorted({candidate[case] - baseline[case] for case in other})
     by = f"{gaps[0]:+d}" if len(gaps) == 1 else f"{gaps[0]:+d} to {gaps[-1]:+d}"
     text = (
-        f"{len(other)} of {len(common)} prompts have another number of tokens than in the baseline ({by}): another chat "
-        "template, system message or tokenizer"
+        f"{len(other)} of {len(common)} prompts have another number of tokens than in the baseline ({by}): another "
+        "chat template, system message or tokenizer"
     )
     return Diagnosis("wrong_template", text, other)
 
