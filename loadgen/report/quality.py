@@ -110,10 +110,17 @@ def _tests(found: QualityResult) -> Table:
         Row([one.name, one.arm, _p(one.p), _p(one.adjusted_p), _value(one), f"{one.n_baseline} / {one.n_candidate}",
              str(one.groups), _within_reach(one)], "bad" if one.alarm else "")
         for one in found.tests
+        if one.p is not None
     ]  # fmt: skip
     head = ("test", "arm", "p", "corrected", "difference", "n", "cases", "what it can find")
     note = f"An alarm is a corrected p of {found.level:g} or less: the chance of any false one in a run."
-    return Table("Tests", head, rows, 2, note)
+    return Table("Tests", head, rows, 2, " ".join((note, *_not_made(found))))
+
+
+def _not_made(found: QualityResult) -> Iterator[str]:
+    missing = dict.fromkeys(f"{one.name} ({one.reason})" for one in found.tests if one.p is None)
+    if missing:
+        yield f"Not made: {'; '.join(missing)}."
 
 
 def _p(p: float | None) -> str:
@@ -127,8 +134,6 @@ def _value(one: TestMade) -> str:
 
 
 def _within_reach(one: TestMade) -> str:
-    if one.p is None:
-        return one.reason or DASH
     if one.detectable is not None:
         unit = "" if one.unit in ("share",) else f" {one.unit}"
         return f"{one.detectable:.3g}{unit} with power 0.9"
