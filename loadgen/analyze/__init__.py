@@ -26,15 +26,21 @@ from loadgen.analyze.curves import (
     split_round,
     stops_paying,
 )
+from loadgen.analyze.drill import drill_of
 from loadgen.analyze.environment import differences, environment_diff
 from loadgen.analyze.environment_rules import ENVIRONMENT_KEYS, EXPECTED_KEYS
 from loadgen.analyze.estimates import SELECTORS, Estimates, Query, Where
 from loadgen.analyze.findings import RULES
 from loadgen.analyze.found import (
     EXPERIMENT_SCHEMA,
+    CourseBin,
     DifferenceShown,
+    DrillPull,
+    DrillResult,
     ExperimentResult,
+    Losses,
     QualityResult,
+    Settled,
     Share,
     State,
     TestMade,
@@ -243,6 +249,7 @@ __all__ = [
     "Cost",
     "CostLine",
     "CostResult",
+    "CourseBin",
     "Curve",
     "CurvePoint",
     "D",
@@ -255,6 +262,8 @@ __all__ = [
     "Drift",
     "DriftFound",
     "DriftPoint",
+    "DrillPull",
+    "DrillResult",
     "Equality",
     "Estimate",
     "Estimates",
@@ -274,6 +283,7 @@ __all__ = [
     "Limit",
     "Load",
     "Loop",
+    "Losses",
     "MannWhitney",
     "Margin",
     "MaxRateResult",
@@ -309,6 +319,7 @@ __all__ = [
     "RunsCompared",
     "Sampled",
     "SeriesTrend",
+    "Settled",
     "Share",
     "Slope",
     "Speculation",
@@ -354,6 +365,7 @@ __all__ = [
     "discordant_needed",
     "divergence_share",
     "drafter_limit",
+    "drill_of",
     "environment_diff",
     "estimates_apart",
     "family",

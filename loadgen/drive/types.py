@@ -158,6 +158,7 @@ class Attempt:
     missing_stamps: int | None = None  # as in `Exchange`
     wait_ns: int = 0  # waited for the safety cap between due and sent
     connect_wait_ns: int | None = None  # waited for its turn to connect, before `connect_ns` began
+    served_by: str | None = None  # which server behind a gateway answered, as its header says; redacted
     text: str | None = None  # only where the scenario asks for text
     prompt: str | None = None  # likewise; chat messages as JSON
     token_ids: Sequence[int] | None = None  # likewise, where the server tells them

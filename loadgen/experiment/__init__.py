@@ -18,6 +18,7 @@ from loadgen.experiment.single import RunOptions, RunResult, run_scenario
 from loadgen.experiment.sweep import SweepOptions, SweepResult, SweepWatch, run_sweep
 from loadgen.experiment.sweep_planned import SweepPlanned, planned_sweep
 from loadgen.experiment.sweep_results import is_sweep, list_sweeps, save_sweep, save_sweep_page, sweep_report
+from loadgen.experiment.switch import Pulled, Switched, dry_run, pull
 from loadgen.experiment.watch import Reading, watch
 from loadgen.experiment.watch_metrics import WatchMetrics
 from loadgen.experiment.watch_table import readings_line, readings_table
@@ -31,6 +32,7 @@ __all__ = [
     "Judged",
     "Preflight",
     "Progress",
+    "Pulled",
     "Reading",
     "ReadyArm",
     "RunOptions",
@@ -40,6 +42,7 @@ __all__ = [
     "SweepPlanned",
     "SweepResult",
     "SweepWatch",
+    "Switched",
     "WatchMetrics",
     "check",
     "compare_two",
@@ -47,6 +50,7 @@ __all__ = [
     "demo_vllm",
     "describe_server",
     "doctor",
+    "dry_run",
     "found_in",
     "is_sweep",
     "judge_run",
@@ -55,6 +59,7 @@ __all__ = [
     "measure_lengths",
     "planned_sweep",
     "preflight",
+    "pull",
     "readings_line",
     "readings_table",
     "render_doctor",

@@ -70,6 +70,10 @@ def _reaching(reach: Reach, asked: TransportName, deadlines: Deadlines) -> httpx
     return make_transport(deadlines, None, context, proxy, reach.http2)
 
 
+def _lower(header: str | None) -> str | None:
+    return None if header is None else header.lower()
+
+
 def _as_bytes(account: tuple[str, str] | None) -> tuple[bytes, bytes] | None:
     return None if account is None else (account[0].encode(), account[1].encode())
 
@@ -103,6 +107,7 @@ def make_workers(
             arm.capabilities,
             scenario.workload.endpoint,
             targets_of(exchanged.arms[name]),
+            _lower(scenario.arms[name].served_by_header),
         )
         for name, arm in ready.arms.items()
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from loadgen.analyze import ExperimentResult
+from loadgen.experiment.drill import read_drill, run_drill
 from loadgen.experiment.progress import Progress
 from loadgen.experiment.quality import read_quality, run_quality
 from loadgen.experiment.single import RunOptions, RunResult, run_scenario
@@ -29,6 +30,7 @@ SHAPES: Mapping[str, Shape] = {
     "run": Shape(run_scenario),
     "soak": Shape(run_scenario),
     "quality": Shape(run_quality, read_quality),
+    "drill": Shape(run_drill, read_drill),
 }
 
 

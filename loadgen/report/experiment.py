@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from rich import box
 from rich.console import Console
@@ -11,7 +12,8 @@ from rich.text import Text
 
 from loadgen.analyze import ExperimentResult
 from loadgen.redact import printable
-from loadgen.report.page import Cell, Row, Table
+from loadgen.report.drill import drill_figures, drill_tables
+from loadgen.report.page import SPACE, Cell, Figure, Row, Table, drawn
 from loadgen.report.quality import quality_tables
 
 _STYLES = {"pass": "bold green", "fail": "bold red", "inconclusive": "bold yellow"}
@@ -19,13 +21,26 @@ _MARKS = {"good": "green", "info": "dim", "warning": "yellow", "bad": "red"}
 _TONES = {"good": "green", "warning": "yellow", "bad": "red", "": ""}
 
 #: The tables of each kind, the same for terminal and page.
-TABLES: Mapping[str, Callable[[ExperimentResult], Sequence[Table]]] = {"quality": quality_tables}
+TABLES: Mapping[str, Callable[[ExperimentResult], Sequence[Table]]] = {
+    "quality": quality_tables,
+    "drill": drill_tables,
+}
+#: The figures of each kind, for the page.
+FIGURES: Mapping[str, Callable[[ExperimentResult], Sequence[Figure]]] = {"drill": drill_figures}
 
 
 def experiment_tables(found: ExperimentResult) -> list[Table]:
     """Those with rows."""
     make = TABLES.get(found.kind)
     return [] if make is None else [table for table in make(found) if table.rows]
+
+
+def experiment_figures(found: ExperimentResult | None) -> list[Figure]:
+    """Those of which anything can be drawn."""
+    if found is None or found.kind not in FIGURES:
+        return []
+    kept = ((figure, [p for p in figure.panels if drawn(p)]) for figure in FIGURES[found.kind](found))
+    return [replace(figure, panels=panels) for figure, panels in kept if panels]
 
 
 def render_experiment(found: ExperimentResult, console: Console) -> None:
@@ -53,7 +68,8 @@ def _rich(table: Table) -> RichTable:
 
 
 def _cell(cell: str | Cell) -> Text:
-    return Text(printable(cell if isinstance(cell, str) else cell.text))
+    text = cell if isinstance(cell, str) else cell.text
+    return Text(SPACE.join(map(printable, text.split(SPACE))))  # the fixed spaces of our numbers stay
 
 
 def found_rows(found: ExperimentResult) -> Table:

@@ -8,7 +8,7 @@ from loadgen.analyze import Absent, ExperimentResult, Finding, QualityResult, Su
 from loadgen.record import Manifest
 from loadgen.report.attention import attention
 from loadgen.report.document import lines, page_of
-from loadgen.report.experiment import experiment_tables, found_rows
+from loadgen.report.experiment import experiment_figures, experiment_tables, found_rows
 from loadgen.report.figures import figures, level, whole
 from loadgen.report.html_tables import agreement, tables, thresholds
 from loadgen.report.page import bounded
@@ -28,7 +28,7 @@ def render_html(summary: Summary, manifest: Manifest, found: ExperimentResult | 
         "sentences": bounded([f"{level(r)}: {r.sentence}" for r in whole(summary)], SENTENCES, "loads"),
         **_verdict(summary), **_findings(summary), "experiment": _experiment(found),
     }  # fmt: skip
-    return page_of("report.html", figures(summary), context)
+    return page_of("report.html", [*figures(summary), *experiment_figures(found)], context)
 
 
 def _experiment(found: ExperimentResult | None) -> dict[str, Any] | None:

@@ -10,6 +10,7 @@ from loadgen.scenario.comparison import (
     ends_by_time,
     refuse_segments,
 )
+from loadgen.scenario.drill import DRILL_SCRAPE_S, Drill, DrillLimits, DrillSide
 from loadgen.scenario.known_answers import KnownAnswer, Match
 from loadgen.scenario.launchers import CommandLauncher, Launcher, RehearsalLauncher, VllmLauncher
 from loadgen.scenario.lengths import Empirical, Fixed, Length, LogNormal, Normal, PairedLengths, Uniform
@@ -25,6 +26,16 @@ from loadgen.scenario.secrets import read_secret
 from loadgen.scenario.stages import ArrivalStage, ConcurrencyStage, Ramp, Stage
 from loadgen.scenario.sweep import AxisValue, MaxRate, Sweep, SweepAxes, SweepSetting
 from loadgen.scenario.sweep_checks import launched_arm
+from loadgen.scenario.switch import (
+    AdapterCall,
+    Call,
+    CommandCall,
+    Direction,
+    HttpCall,
+    Switch,
+    secrets_of,
+    switch_secrets,
+)
 from loadgen.scenario.telemetry import Telemetry
 from loadgen.scenario.thresholds import (
     Condition,
@@ -41,22 +52,31 @@ from loadgen.scenario.workload import SamplingKeys, SharedPrefix, Task, Workload
 
 __all__ = [
     "AGGREGATES",
+    "DRILL_SCRAPE_S",
     "LIVE_SELECTORS",
     "METRICS",
     "ROUNDS",
     "SELECTORS",
+    "AdapterCall",
     "Arm",
     "ArrivalStage",
     "AxisValue",
+    "Call",
+    "CommandCall",
     "CommandLauncher",
     "Comparison",
     "ConcurrencyStage",
     "Condition",
     "DeadlineKeys",
     "DesignName",
+    "Direction",
+    "Drill",
+    "DrillLimits",
+    "DrillSide",
     "Empirical",
     "Environment",
     "Fixed",
+    "HttpCall",
     "KnownAnswer",
     "Launcher",
     "Length",
@@ -90,6 +110,7 @@ __all__ = [
     "Sweep",
     "SweepAxes",
     "SweepSetting",
+    "Switch",
     "Task",
     "Telemetry",
     "Threshold",
@@ -111,4 +132,6 @@ __all__ = [
     "read_thresholds",
     "refuse_segments",
     "scenario_schema",
+    "secrets_of",
+    "switch_secrets",
 ]

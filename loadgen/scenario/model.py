@@ -31,6 +31,7 @@ from loadgen.scenario.comparison import (
     comparison_problems,
 )
 from loadgen.scenario.disruption_checks import disruption_problems
+from loadgen.scenario.drill import Drill, drill_problems
 from loadgen.scenario.limits import Limits, Safety, combine
 from loadgen.scenario.quality import QualityKeys
 from loadgen.scenario.quality_checks import quality_problems
@@ -78,7 +79,9 @@ class DeadlineKeys(Model):
     token_idle_s: Seconds | None = Field(60.0, description="bytes but no token for so long: stalled")
     total_s: Seconds | None = Field(None, description="whole request; off by default (long answers are healthy)")
     drain_s: SomeSeconds = Field(
-        30.0, description="how long requests in flight may finish after a stage; the rest are cut and say so"
+        30.0,
+        description="how long requests in flight may finish after a stage, and overdue arrivals be sent; the rest are "
+        "cut or unsent, and counted",
     )
 
 
@@ -147,6 +150,7 @@ class Scenario(Model):
         description="what decides pass or fail; default: with two arms or more, those of docs/verdict.md",
     )
 
+    drill: Drill | None = Field(None, description="of experiment: drill: the kill switch, and when it is pulled")
     sweep: Sweep | None = Field(None, description="settings that `specload sweep` tries, one run each")
     quality: QualityKeys = Field(QualityKeys(), description="how `specload quality` compares the arms' answers")
 
@@ -202,6 +206,7 @@ class Scenario(Model):
         problems += soak_problems(self)
         problems += disruption_problems(self)
         problems += quality_problems(self)
+        problems += drill_problems(self)
         problems += sweep_problems(self, limits)
         if not problems:
             problems += threshold_problems(self.thresholds, _surroundings(self))

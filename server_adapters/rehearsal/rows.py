@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass
-from math import inf, log
+from math import exp, inf, log
 
 import numpy as np
 
@@ -56,17 +56,22 @@ def _log(p: float) -> float:
 @dataclass(frozen=True, slots=True)
 class RowShape:
     """What turns a model's p into the sampled p: order of application as in vLLM (mask, temperature, top-k,
-    top-p)."""
+    top-p; logit bias before, min-p after the temperature)."""
 
     temperature: float
     top_p: float
     top_k: int
     masked_ids: tuple[int, ...] = ()
+    min_p: float = 0.0
+    logit_bias: tuple[tuple[int, float], ...] = ()
 
     def apply(self, vector: Floats) -> Floats:
         """The sampled distribution for a raw one; temperature 0 puts all mass on the first argmax."""
         if self.masked_ids:
             vector[list(self.masked_ids)] = 0.0
+        for token_id, bias in self.logit_bias:
+            if token_id < len(vector):
+                vector[token_id] *= exp(bias)
         if self.temperature < GREEDY_BELOW:
             best = int(vector.argmax())
             vector[:] = 0.0
@@ -75,6 +80,8 @@ class RowShape:
         if self.temperature != 1.0:
             vector /= vector.max()
             np.power(vector, 1.0 / self.temperature, out=vector)
+        if self.min_p > 0.0:
+            vector[vector < self.min_p * vector.max()] = 0.0
         if self.top_p < 1.0 or self.top_k > 0:
             self._truncate(vector)
         vector /= vector.sum()

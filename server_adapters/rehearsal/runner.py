@@ -140,6 +140,10 @@ class Runner:
         """Counters of everything delivered so far."""
         return self._visible or self.engine.counters
 
+    def free_id(self, asked: str, number: int) -> str:
+        """An id for the engine: the one that was asked for, with the request's number where it is in use."""
+        return f"{asked}-{number}" if asked in self._streams else asked
+
     def next_number(self) -> int:
         """Ordinal of a request, for faults and ids."""
         self._numbers += 1

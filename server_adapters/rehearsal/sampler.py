@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -81,11 +82,13 @@ class SequenceSampler:
         for token in said:
             self._go_on(token)
         self._uniforms = uniforms(seed)
-        shape = RowShape(params.temperature, params.top_p, params.top_k)
+        shape = RowShape(
+            params.temperature, params.top_p, params.top_k, min_p=params.min_p, logit_bias=params.logit_bias
+        )
         sayable = models.tokenizer.output_size
         self._output_size = sayable
         masked_ids = tuple(sorted(t for t in {self._eos_id, *params.stop_token_ids} if t < sayable))
-        masked = RowShape(params.temperature, params.top_p, params.top_k, masked_ids) if params.min_tokens else shape
+        masked = replace(shape, masked_ids=masked_ids) if params.min_tokens else shape
         self._shapes = masked, shape
         self._views = models.views
         self._set_views()

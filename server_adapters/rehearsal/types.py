@@ -34,6 +34,8 @@ class QueueFullError(RuntimeError):
 class SamplingParams:
     """Sampling of one request. `temperature` 0 is greedy; `top_k` 0 or -1 is off; `seed` None: the engine
     picks one. `logprobs`: how many of the most likely tokens are told beside each emitted one; None: nothing is told.
+    `min_p`: tokens less likely than this share of the most likely one are left out; 0 is off. `logit_bias`: (token id,
+    what is added to its logit).
 
     `stop` strings end the request after the round in which their text appears: the round's tokens all
     count, the text is cut (vLLM's detokenizer does the same). `min_tokens` masks EOS and `stop_token_ids`
@@ -49,6 +51,8 @@ class SamplingParams:
     stop: tuple[str, ...] = ()
     stop_token_ids: tuple[int, ...] = ()
     logprobs: int | None = None
+    min_p: float = 0.0
+    logit_bias: tuple[tuple[int, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -189,11 +189,19 @@ def exchange() -> Callable[..., Exchange]:
 
 @pytest.fixture
 def read(adapter: TinyAdapter) -> Callable[..., Attempt]:
-    """read(pieces, stream=True, keep_text=False, adapter=…, **exchange attributes) -> Attempt"""
+    """read(pieces, stream=True, keep_text=False, adapter=…, served_by=header, **exchange attributes) -> Attempt"""
 
-    def reading(pieces: Any, stream: bool = True, keep_text: bool = False, using: Any = None, **more: Any) -> Attempt:
+    def reading(
+        pieces: Any,
+        stream: bool = True,
+        keep_text: bool = False,
+        using: Any = None,
+        served_by: str | None = None,
+        **more: Any,
+    ) -> Attempt:
         exchange = pieces if isinstance(pieces, Exchange) else make_exchange(pieces, **more)
         sent = Sent(3, "base", "http://r", 0, 1, CASE, "id", stream, Sampling(), 16, 999 * MS, 1)
+        sent = replace(sent, served_by_header=served_by)
         return read_exchange(exchange, sent, using or adapter, Redactor(), keep_text)
 
     return reading

@@ -18,7 +18,7 @@ DIFFERENCE: dict[str, Any] = {
     "arm": "candidate", "case_id": "fact-1", "load": "greedy", "standing": "shown", "kind": "divergent", "also": [],
     "pairs": 2, "differing": 2, "token_index": 7, "char_index": 52, "margin_nat": 3.25, "margin_at_least": True,
     "why": "different from token 7", "before": "The capital of the country is, as everybody ",
-    "baseline": "knows, Paris", "candidate": "\x1b[31m<script>alert(1)</script>\nZwijndrecht and much more text than fits",
+    "baseline": "knows, Paris", "candidate": "\x1b[31m<script>alert(1)</script>\nZwijndrecht, more than fits",
 }  # fmt: skip
 TEST: dict[str, Any] = {
     "arm": "candidate", "name": "next_token", "p": 0.0001, "adjusted_p": 0.0011, "alarm": True, "value": 0.0971,
