@@ -1,6 +1,7 @@
 """What it means: every published number, from the run directory alone."""
 
 from loadgen.analyze.apart import arms_in_common, compare_runs, estimates_apart
+from loadgen.analyze.canary import CountedArm, Probe, counted_estimates, probed_estimates, traffic_share
 from loadgen.analyze.curves import (
     Advice,
     BestK,
@@ -249,6 +250,7 @@ __all__ = [
     "Cost",
     "CostLine",
     "CostResult",
+    "CountedArm",
     "CourseBin",
     "Curve",
     "CurvePoint",
@@ -301,6 +303,7 @@ __all__ = [
     "PointRun",
     "PointState",
     "Predicted",
+    "Probe",
     "PromptMismatch",
     "PromptTokens",
     "QualityResult",
@@ -358,6 +361,7 @@ __all__ = [
     "compare_answers",
     "compare_outputs",
     "compare_runs",
+    "counted_estimates",
     "decay",
     "decide_answers",
     "diagnose",
@@ -389,6 +393,7 @@ __all__ = [
     "per_test_level",
     "permutation_test",
     "power_of_ratio",
+    "probed_estimates",
     "quality_of",
     "quality_records",
     "quantile_bootstrap",
@@ -404,6 +409,7 @@ __all__ = [
     "split_round",
     "stops_paying",
     "to_ask",
+    "traffic_share",
     "two_sample_distance",
     "without_correction",
     "without_texts",

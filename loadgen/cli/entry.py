@@ -9,7 +9,7 @@ import traceback
 
 import typer
 
-from loadgen.cli import comparing, driving, reading, sweeping, watching  # noqa: F401  (their commands join the application)
+from loadgen.cli import canary, comparing, driving, reading, sweeping, watching  # noqa: F401  (their commands join)
 from loadgen.cli.base import (
     Exit,
     app,

@@ -1,5 +1,18 @@
 """The shapes of work: composes the rooms."""
 
+from loadgen.experiment.canary import (
+    CanaryOptions,
+    CanaryResult,
+    CanaryWatch,
+    Checks,
+    begun_lines,
+    canary_keys,
+    end_lines,
+    read_canary,
+    run_canary,
+    signature,
+    window_lines,
+)
 from loadgen.experiment.ceiling import Ceiling, DoctorReport, save_doctor
 from loadgen.experiment.check import CheckReport, check
 from loadgen.experiment.comparing import Compared, compare_two, last_pass
@@ -25,8 +38,12 @@ from loadgen.experiment.watch_table import readings_line, readings_table
 
 __all__ = [
     "DEFAULT_TRANSPORT",
+    "CanaryOptions",
+    "CanaryResult",
+    "CanaryWatch",
     "Ceiling",
     "CheckReport",
+    "Checks",
     "Compared",
     "DoctorReport",
     "Judged",
@@ -44,6 +61,8 @@ __all__ = [
     "SweepWatch",
     "Switched",
     "WatchMetrics",
+    "begun_lines",
+    "canary_keys",
     "check",
     "compare_two",
     "demo_rehearsal",
@@ -51,6 +70,7 @@ __all__ = [
     "describe_server",
     "doctor",
     "dry_run",
+    "end_lines",
     "found_in",
     "is_sweep",
     "judge_run",
@@ -60,9 +80,11 @@ __all__ = [
     "planned_sweep",
     "preflight",
     "pull",
+    "read_canary",
     "readings_line",
     "readings_table",
     "render_doctor",
+    "run_canary",
     "run_experiment",
     "run_quality",
     "run_scenario",
@@ -72,7 +94,9 @@ __all__ = [
     "save_judged",
     "save_sweep",
     "save_sweep_page",
+    "signature",
     "sweep_report",
     "watch",
+    "window_lines",
     "worker_count",
 ]

@@ -61,6 +61,11 @@ def transport_used(reach: Reach, asked: TransportName) -> str:
     return used if reach.verify else f"{used}, certificates not checked"
 
 
+def wire_of(reach: Reach, asked: TransportName, deadlines: Deadlines) -> httpx.AsyncBaseTransport:
+    """The wire to an arm's servers, whatever way it is reached."""
+    return TRANSPORTS[asked](deadlines) if reach.usual else _reaching(reach, asked, deadlines)
+
+
 def _reaching(reach: Reach, asked: TransportName, deadlines: Deadlines) -> httpx.AsyncBaseTransport:
     """The wire of an arm that is not reached in the usual way."""
     context = reach.ssl_context()

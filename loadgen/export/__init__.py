@@ -19,12 +19,14 @@ from loadgen.export.server import Exporter
 from loadgen.export.store import Metrics
 from loadgen.export.sweep import tell_sweep, write_sweep_openmetrics
 from loadgen.export.table import metrics_table
+from loadgen.export.tally import ArmHow, ended_of, rollback_bounds
 from loadgen.export.textfile import write_textfile
 
 __all__ = [
     "FAMILIES",
     "LATENCY_EDGES_S",
     "RULE_FILES",
+    "ArmHow",
     "Burn",
     "Exporter",
     "Family",
@@ -35,9 +37,11 @@ __all__ = [
     "Windows",
     "as_prometheus_rule",
     "as_yaml",
+    "ended_of",
     "latency_edges",
     "metrics_table",
     "openmetrics_lines",
+    "rollback_bounds",
     "rule_file",
     "rules_of_run",
     "task_types",

@@ -2,6 +2,8 @@
 
 from loadgen.scenario.arms import Arm, SecretSource
 from loadgen.scenario.base import Environment
+from loadgen.scenario.canary import AT_LEAST, BY_COUNTERS, BY_PROBES, CanaryKeys, CanaryLimits, ProbeKeys, Webhook
+from loadgen.scenario.canary_checks import WINDOW_BLOCKS
 from loadgen.scenario.comparison import (
     ROUNDS,
     Comparison,
@@ -52,16 +54,22 @@ from loadgen.scenario.workload import SamplingKeys, SharedPrefix, Task, Workload
 
 __all__ = [
     "AGGREGATES",
+    "AT_LEAST",
+    "BY_COUNTERS",
+    "BY_PROBES",
     "DRILL_SCRAPE_S",
     "LIVE_SELECTORS",
     "METRICS",
     "ROUNDS",
     "SELECTORS",
+    "WINDOW_BLOCKS",
     "AdapterCall",
     "Arm",
     "ArrivalStage",
     "AxisValue",
     "Call",
+    "CanaryKeys",
+    "CanaryLimits",
     "CommandCall",
     "CommandLauncher",
     "Comparison",
@@ -92,6 +100,7 @@ __all__ = [
     "PairedLengths",
     "PassKind",
     "PassTask",
+    "ProbeKeys",
     "PromptSet",
     "QualityKeys",
     "QualityPass",
@@ -120,6 +129,7 @@ __all__ = [
     "Uniform",
     "VllmLauncher",
     "Warmup",
+    "Webhook",
     "Workload",
     "chosen_baseline",
     "ends_by_time",

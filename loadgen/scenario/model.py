@@ -22,6 +22,8 @@ from loadgen.scenario.base import (
     SomeSeconds,
     refuse,
 )
+from loadgen.scenario.canary import CanaryKeys
+from loadgen.scenario.canary_checks import canary_problems
 from loadgen.scenario.comparison import (
     MAX_REPEATS,
     REPEATS,
@@ -153,6 +155,7 @@ class Scenario(Model):
     drill: Drill | None = Field(None, description="of experiment: drill: the kill switch, and when it is pulled")
     sweep: Sweep | None = Field(None, description="settings that `specload sweep` tries, one run each")
     quality: QualityKeys = Field(QualityKeys(), description="how `specload quality` compares the arms' answers")
+    canary: CanaryKeys | None = Field(None, description="what `specload canary` watches, for as long as it runs")
 
     @property
     def parsed_thresholds(self) -> tuple[Threshold, ...]:
@@ -208,6 +211,7 @@ class Scenario(Model):
         problems += quality_problems(self)
         problems += drill_problems(self)
         problems += sweep_problems(self, limits)
+        problems += canary_problems(self)
         if not problems:
             problems += threshold_problems(self.thresholds, _surroundings(self))
         refuse(problems + _too_many(self, limits) + _min_tokens(self))
