@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from loadgen.errors import ScenarioError
@@ -87,8 +86,8 @@ class _Tasks:
 
     def add_ours(self, origin: int, prompts: Sequence[OwnPrompt], **sampling: Any) -> PassTask:
         kept = self._scenario.sampling.model_dump() | {"temperature": 0.0, "ignore_eos": False, "min_tokens": 0}
-        file = Path(f"built in: {_OURS[origin]}")
-        keys = Task(task_type=_OURS[origin], prompts=file, weight=0.0).model_dump() | {"sampling": kept | sampling}
+        task = {"task_type": _OURS[origin], "prompts": f"built in: {_OURS[origin]}", "weight": 0.0}
+        keys = Task.model_validate(task).model_dump() | {"sampling": kept | sampling}
         return PassTask(self._added(keys, PromptSet("", tuple(prompts))), len(prompts), origin)
 
     def _added(self, keys: dict[str, Any], own: PromptSet | None) -> int:
