@@ -108,8 +108,8 @@ class Chunk:
     """The meaning of one SSE data payload (or of a whole non-streaming body).
 
     `completion_tokens` is cumulative, as servers send it: never to be summed (B8).
-    `token_ids` are those of this chunk alone. `has_output` is True when any generated
-    channel (answer, reasoning, tool call, refusal, unknown field) holds text. A payload
+    `token_ids` and `logprobs` (of the emitted tokens, nat) are those of this chunk alone. `has_output` is True when any
+    generated channel (answer, reasoning, tool call, refusal, unknown field) holds text. A payload
     without choices (`has_choices` False: usage only, prompt filter results) never bears tokens.
     """
 
@@ -119,6 +119,7 @@ class Chunk:
     tool: str = ""
     has_output: bool = False
     token_ids: tuple[int, ...] | None = None
+    logprobs: tuple[float, ...] | None = None
     completion_tokens: int | None = None
     prompt_tokens: int | None = None
     cached_tokens: int | None = None

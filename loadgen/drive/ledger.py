@@ -157,6 +157,7 @@ class ExchangeReader:
             reasoning_len=reading.reasoning_tokens,
             finish_reason=reading.finish_reason,
             terminal=reading.terminal,
+            mean_logprob=reading.mean_logprob,
             spec=reading.spec,
             timings=reading.timings,
             timestamp_source=exchange.timestamp_source,

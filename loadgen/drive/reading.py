@@ -43,9 +43,16 @@ class Reading:
     has_output: bool = False
     text: str = ""
     token_ids: array[int] | None = None
+    logprobs: int = 0
+    logprob_sum: float = 0.0
     comments: int = 0
     events: int = 0
     warnings: list[str] = field(default_factory=list)
+
+    @property
+    def mean_logprob(self) -> float | None:
+        """Of all tokens that came with one, nat."""
+        return self.logprob_sum / self.logprobs if self.logprobs else None
 
     @property
     def terminal(self) -> str | None:
@@ -63,6 +70,9 @@ class Reading:
                 setattr(self, name, value)
         if chunk.completion_tokens is not None:
             self._count(chunk.completion_tokens)
+        if chunk.logprobs:
+            self.logprobs += len(chunk.logprobs)
+            self.logprob_sum += sum(chunk.logprobs)
         if keep_text:
             self.text += chunk.answer
             if chunk.token_ids is not None:

@@ -154,6 +154,7 @@ class Attempt:
     reasoning_len: int | None = None
     finish_reason: str | None = None
     terminal: str | None = None  # "done", "finish_reason", "both", None
+    mean_logprob: float | None = None  # of the answer's tokens, nat; only where it was asked for
     spec: SpecStats | None = None
     timings: ServerTimings | None = None
     timestamp_source: str = "user"

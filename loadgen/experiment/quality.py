@@ -19,6 +19,7 @@ from loadgen.experiment.single import RunOptions, RunResult, run_scenario
 from loadgen.plan import quality_scenario
 from loadgen.record import RunData, drop_texts, open_run
 from loadgen.scenario import LoadedScenario
+from server_adapters.base import Fact
 
 #: Name of the event that holds an earlier run's acceptance.
 REFERENCE_ACCEPTANCE = "acceptance_reference"
@@ -60,15 +61,36 @@ def read_quality(run: RunData) -> QualityResult:
 def _comparable(loaded: LoadedScenario, ready: Preflight) -> tuple[LoadedScenario, tuple[str, ...]]:
     """Arms that refuse the sampling parameters are left out (H10). Raises TargetUnusable where nothing is left to
     compare."""
-    refused = {name: arm.facts.environment["sampling.refused"].value for name, arm in ready.arms.items()}
-    refused = {name: said for name, said in refused.items() if said}
-    said = tuple(f"{name} is not comparable: it refuses sampling parameters of the scenario: {why[0]}"
-                 for name, why in refused.items())  # fmt: skip
+    facts = {name: arm.facts.environment["sampling.refused"] for name, arm in ready.arms.items()}
+    refused = {name: why for name, fact in facts.items() if (why := _refusal(fact)) is not None}
+    said = tuple(f"{name} is not comparable: {why}" for name, why in refused.items())
     if loaded.scenario.baseline in refused or len(ready.arms) - len(refused) < 2:
         raise TargetUnusable("\n".join(said))
     passes = tuple(replace(one, left_out=tuple(refused)) for one in loaded.passes)
     loaded, more = _without_first_lines(replace(loaded, passes=passes), ready)
-    return loaded, (*said, *more)
+    return _with_logprobs(loaded, ready), (*said, *more)
+
+
+def _refusal(fact: Fact) -> str | None:
+    """Also of a server that fails at them: the load would be its end."""
+    if fact.value is None:
+        return fact.reason
+    return f"it refuses sampling parameters of the scenario: {fact.value[0]}" if fact.value else None
+
+
+def _with_logprobs(loaded: LoadedScenario, ready: Preflight) -> LoadedScenario:
+    """Sampled answers tell the log probability of what was drawn, where every server is known to have that."""
+    if any(arm.adapter.name != "vllm" for arm in ready.arms.values()):
+        return loaded
+    sampled = {task.index for one in loaded.passes if one.kind == "sampled" for task in one.tasks}
+    asked = {"logprobs": True} if loaded.scenario.workload.endpoint == "chat" else {"logprobs": 0}
+    tasks = list(loaded.scenario.workload.tasks)
+    for i in sampled:
+        keys = tasks[i].sampling or loaded.scenario.sampling
+        more = keys.model_copy(update={"extra": {**asked, **keys.extra}})
+        tasks[i] = tasks[i].model_copy(update={"sampling": more})
+    workload = loaded.scenario.workload.model_copy(update={"tasks": tasks})
+    return replace(loaded, scenario=loaded.scenario.model_copy(update={"workload": workload}))
 
 
 def _without_first_lines(loaded: LoadedScenario, ready: Preflight) -> tuple[LoadedScenario, tuple[str, ...]]:

@@ -49,7 +49,8 @@ class _Fields:
 
 _OWN = _Fields(
     "arm", "seq", "request_id", "worker", "segment", "stream", "input_len", "input_len_source", "cached_tokens",
-    "output_len", "output_len_source", "unattributed_tokens", "reasoning_len", "max_tokens", "concurrency", "due_ns",
+    "output_len", "output_len_source", "unattributed_tokens", "reasoning_len", "mean_logprob", "max_tokens",
+    "concurrency", "due_ns",
     "sent_ns", "headers_ns", "first_byte_ns", "first_token_ns", "first_answer_ns", "last_token_ns", "end_ns",
     "timestamp_source", "missing_stamps", "outcome", "error_class", "error_status", "finish_reason", "terminal",
     "served_by", "warnings",

@@ -9,7 +9,7 @@ from loadgen.report.format import DASH, percent
 from loadgen.report.page import Row, Table, bounded
 
 #: Differences that are shown; quality.json has more.
-SHOWN = 40
+SHOWN = 24
 #: Characters of what both have, and of how each goes on.
 BEFORE, AFTER = 24, 32
 #: Where two answers part.

@@ -26,6 +26,7 @@ from loadgen.record import Event, RunData
 _COLUMNS = (
     "arm", "phase", "stage", "repeat_idx", "case_id", "case_index", "task_type", "outcome", "text", "token_ids",
     "finish_reason", "seed", "sampling", "drafted_tokens", "accepted_tokens", "input_len",
+    "mean_logprob",
 )  # fmt: skip
 #: Names of the events of a quality run.
 ASKED_AGAIN, QUESTIONS, REFERENCE_ACCEPTANCE = "asked_again", "asked_again_all", "acceptance_reference"
@@ -101,6 +102,7 @@ def _output(row: Row, schemas: Mapping[str, Any], formats: Mapping[str, str]) ->
     return Output(
         case, row["arm"], row["repeat_idx"], None if ids is None else tuple(ids), row["text"] or "",
         row["finish_reason"], tuple(_sampling(row).get("stop") or ()), row["seed"], form,
+        mean_logprob=row["mean_logprob"],
     )  # fmt: skip
 
 

@@ -43,7 +43,7 @@ def quality_of(run: RunData) -> QualityResult:
     return QualityResult(
         run_id=run.manifest.run_id,
         state=worst_state(arm.state for arm in arms),
-        reasons=_once([f"{a.arm}: {reason}" if several else reason for a in arms for reason in a.reasons]),
+        reasons=_once([_told(reason, a.arm, several) for a in arms for reason in a.reasons]),
         findings=list(_findings(run, records, compared)),
         conditions={**of_run(run), "quality": run.manifest.scenario.get("quality")},
         baseline=records.evidence.baseline,
@@ -62,6 +62,10 @@ def quality_of(run: RunData) -> QualityResult:
         same_seed=records.same_seed,
         determinism=_determinism(run),
     )
+
+
+def _told(reason: str, arm: str, several: bool) -> str:
+    return f"{arm}: {reason}" if several and not reason.startswith(arm) else reason
 
 
 def _once(reasons: Sequence[str]) -> list[str]:

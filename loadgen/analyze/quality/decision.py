@@ -11,7 +11,7 @@ from loadgen.analyze.quality.whole import Answers, Compared, Standing
 
 State = Literal["pass", "fail", "inconclusive"]
 _LOADS = {"greedy": "under load", "alone": "one at a time"}
-_SAMPLERS = ("next_token", "token_histogram")
+_SAMPLERS = ("next_token", "token_histogram", "mean_logprob")
 
 
 def decide_answers(found: Answers, compared: Compared, obstacles: Sequence[str] = ()) -> tuple[State, list[str]]:

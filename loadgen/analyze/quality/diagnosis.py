@@ -30,8 +30,8 @@ _LOOKS_LIKE: dict[Kind, str] = {
 #: So many cases, also as a share of all, that differ from the first token are no chance: it is another prompt.
 TEMPLATE_SHARE, TEMPLATE_CASES = 0.5, 3
 _FLOORS = ("noise_floor", "noise_floor_alone")
-_DISTRIBUTION = ("next_token", "token_histogram")
-_SHIFTED = ("length", "distinct_ngrams", "mean_logprob", "looping", "formats")
+_DISTRIBUTION = ("next_token", "token_histogram", "mean_logprob")
+_SHIFTED = ("length", "distinct_ngrams", "looping", "formats")
 
 
 @dataclass(frozen=True, slots=True)
