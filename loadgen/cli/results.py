@@ -25,6 +25,7 @@ from loadgen.experiment import (
 )
 from loadgen.report import (
     RunProgress,
+    render_experiment,
     render_terminal,
 )
 from loadgen.verdict import Verdict
@@ -53,7 +54,12 @@ def watched(work: Callable[[RunProgress], Coroutine[Any, Any, RunResult]]) -> Ru
 
 def finish(result: RunResult, json: bool, *, judged: bool) -> None:
     """Show the result, and end with its exit code. `judged`: an invalid measurement is no success."""
-    show(result.summary, json)
+    if json and result.found is not None:
+        print_json({"summary": result.summary.model_dump(mode="json"), "found": result.found.model_dump(mode="json")})
+    else:
+        show(result.summary, json)
+    if result.found is not None and not json:
+        render_experiment(result.found, out)
     if not json:
         out.print(f"records: {result.path} · again: specload report {result.path}", markup=False, soft_wrap=True)
         if (page := result.path / "report.html").exists():

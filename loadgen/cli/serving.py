@@ -61,7 +61,7 @@ def _write(metrics: Metrics, path: Path) -> None:
 
 
 def _linger(metrics: Metrics, exporter: Exporter, linger_s: float) -> None:
-    if not linger_s or metrics.value("run_active") is None:  # there was no run
+    if not linger_s or not metrics.begun:
         return
     err.print(
         f"metrics stay at {exporter.url} for {linger_s:g} s; Ctrl-C ends that", style="dim", markup=False,

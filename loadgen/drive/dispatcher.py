@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from loadgen.clock import now_ns
 from loadgen.drive.flight import Flight
@@ -12,18 +14,24 @@ from loadgen.plan import NEVER, ClosedLoop, OpenLoop
 
 #: a slot whose request never reached the server waits, so that a dead target is not hammered
 UNSENT_PAUSE_NS = 100_000_000
+#: overdue arrivals are sent for so long at least, also where nothing may drain
+GRACE_NS = 1_000_000_000
 _FAR_NS = 10 * 365 * 86_400 * 10**9
 
 
-async def open_loop(run: SegmentRun, load: OpenLoop) -> int:
+async def open_loop(run: SegmentRun, load: OpenLoop, drain_ns: int) -> int:
     """Start every arrival when it is due, whatever the server does. Returns when the load ended (ns).
 
     Behind schedule, arrivals are sent one by one at once until it has caught up: none is left
-    out, and never more than the schedule has by then (E11).
+    out, and never more than the schedule has by then (E11). What is still waiting when the drain ends, too, is
+    unsent: a segment is never longer than its plan and its drain.
     """
     books, gate = run.accounting, _Gate(run, load)
     books.scheduled = len(load.due_ns)
-    with run.on_time() as until:
+    duration_ns = run.segment.duration_ns
+    if duration_ns is None:
+        duration_ns = int(load.due_ns[-1]) if len(load.due_ns) else 0
+    with run.on_time() as until, _closed_at(run, run.start_ns + duration_ns + max(drain_ns, GRACE_NS)):
         for offset_ns in load.due_ns.tolist():
             due_ns = run.start_ns + offset_ns
             if await until(due_ns):
@@ -36,12 +44,19 @@ async def open_loop(run: SegmentRun, load: OpenLoop) -> int:
             if wait_ns is None:
                 break
             run.fly_beside(run.launch(run.prepared.take(), due_ns, wait_ns))
-    duration_ns = run.segment.duration_ns
-    if duration_ns is None:
-        duration_ns = int(load.due_ns[-1]) if len(load.due_ns) else 0
     await run.until(run.start_ns + duration_ns)
     books.unsent = books.scheduled - books.sent - books.dropped
     return min(now_ns(), run.start_ns + duration_ns)
+
+
+@contextmanager
+def _closed_at(run: SegmentRun, at_ns: int) -> Iterator[None]:
+    """Nothing starts after `at_ns`."""
+    closing = asyncio.get_running_loop().call_later(max(0, at_ns - now_ns()) / 1e9, run.close)
+    try:
+        yield
+    finally:
+        closing.cancel()
 
 
 class _Gate:

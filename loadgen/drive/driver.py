@@ -143,7 +143,7 @@ class Driver:
     async def _drive(self, run: SegmentRun) -> SegmentResult:
         load, full_ns, closed = run.segment.load, run.start_ns, None
         if isinstance(load, OpenLoop):
-            load_end_ns = await open_loop(run, load)
+            load_end_ns = await open_loop(run, load, self._limits.drain_ns)
         else:
             closed = ClosedRun(run, load)
             await closed.load()

@@ -16,6 +16,7 @@ Redact = Callable[[str], str]
 
 MESSAGE_CHARS = 300
 CLASS_CHARS = 80
+SERVED_BY_CHARS = 200
 #: redaction reads no more than this of a server's error page
 _MESSAGE_SOURCE_CHARS = 8192
 
@@ -38,6 +39,7 @@ class Sent:
     concurrency: int
     wait_ns: int = 0
     prompt: str | None = None
+    served_by_header: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +163,7 @@ class ExchangeReader:
             missing_stamps=exchange.missing_stamps,
             wait_ns=sent.wait_ns,
             connect_wait_ns=exchange.connect_wait_ns,
+            served_by=self._message(exchange.headers.get(sent.served_by_header or ""), SERVED_BY_CHARS),
             text=reading.text if self._keep_text else None,
             prompt=sent.prompt if self._keep_text else None,
             warnings=tuple(reading.warnings),

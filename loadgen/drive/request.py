@@ -39,6 +39,8 @@ class DriveArm:
     capabilities: Capabilities
     endpoint: Endpoint
     swapped_targets: tuple[Target, ...] = ()
+    #: response header that tells which server answered, in lower case
+    served_by_header: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,7 @@ class Outgoing:
     exchange: Exchange
     post: Post | None
     fault: str | None = None
+    served_by_header: str | None = None
 
 
 class RequestBuilder:
@@ -93,7 +96,8 @@ class RequestBuilder:
             fault = f"{type(bug).__name__}: {bug}"
             return Outgoing(case, request_id, replica, sampling, None, exchange, None, fault)
         prompt = _as_text(ask.prompt) if self._asking.keep_text else None
-        return Outgoing(case, request_id, replica, sampling, prompt, exchange, post)
+        header = self._arm.served_by_header
+        return Outgoing(case, request_id, replica, sampling, prompt, exchange, post, served_by_header=header)
 
     def _ask(self, case: Case, sampling: Sampling, request_id: str) -> Ask:
         rendered, capabilities = self._render(case), self._arm.capabilities

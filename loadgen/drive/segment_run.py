@@ -157,6 +157,7 @@ class SegmentRun:
                 concurrency=len(self.flights) + 1,
                 wait_ns=wait_ns,
                 prompt=outgoing.prompt,
+                served_by_header=outgoing.served_by_header,
             ),
         )
         self.flights[flight] = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
@@ -69,6 +69,8 @@ class Exchange:
     missing_stamps: int | None = None
     #: waited for its turn to connect, not part of `connect_ns`; None = reused a connection
     connect_wait_ns: int | None = None
+    #: while the answer comes: brings body and pieces up to date. None: they are
+    refresh: Callable[[], None] | None = field(default=None, compare=False, repr=False)
 
 
 #: `Ledger.tokens` entry of a token-bearing chunk whose count the server did not tell
@@ -158,6 +160,7 @@ class Attempt:
     missing_stamps: int | None = None  # as in `Exchange`
     wait_ns: int = 0  # waited for the safety cap between due and sent
     connect_wait_ns: int | None = None  # waited for its turn to connect, before `connect_ns` began
+    served_by: str | None = None  # which server behind a gateway answered, as its header says; redacted
     text: str | None = None  # only where the scenario asks for text
     prompt: str | None = None  # likewise; chat messages as JSON
     warnings: tuple[str, ...] = ()

@@ -1,5 +1,18 @@
 """The shapes of work: composes the rooms."""
 
+from loadgen.experiment.canary import (
+    CanaryOptions,
+    CanaryResult,
+    CanaryWatch,
+    Checks,
+    begun_lines,
+    canary_keys,
+    end_lines,
+    read_canary,
+    run_canary,
+    signature,
+    window_lines,
+)
 from loadgen.experiment.ceiling import Ceiling, DoctorReport, save_doctor
 from loadgen.experiment.check import CheckReport, check
 from loadgen.experiment.comparing import Compared, compare_two, last_pass
@@ -9,28 +22,35 @@ from loadgen.experiment.doctor_table import render_doctor
 from loadgen.experiment.driving import DEFAULT_TRANSPORT, worker_count
 from loadgen.experiment.ending import Ending, ending_of
 from loadgen.experiment.init import ServerReport, describe_server
-from loadgen.experiment.judging import Judged, judge_run, save_judged, save_report
+from loadgen.experiment.judging import Judged, judge_run, save_found, save_judged, save_report
 from loadgen.experiment.lengths import measure_lengths
 from loadgen.experiment.preflight import Preflight, ReadyArm, preflight
 from loadgen.experiment.progress import Progress
+from loadgen.experiment.shapes import found_in, run_experiment
 from loadgen.experiment.single import RunOptions, RunResult, run_scenario
 from loadgen.experiment.sweep import SweepOptions, SweepResult, SweepWatch, run_sweep
 from loadgen.experiment.sweep_planned import SweepPlanned, planned_sweep
 from loadgen.experiment.sweep_results import is_sweep, list_sweeps, save_sweep, save_sweep_page, sweep_report
+from loadgen.experiment.switch import Pulled, Switched, dry_run, pull
 from loadgen.experiment.watch import Reading, watch
 from loadgen.experiment.watch_metrics import WatchMetrics
 from loadgen.experiment.watch_table import readings_line, readings_table
 
 __all__ = [
     "DEFAULT_TRANSPORT",
+    "CanaryOptions",
+    "CanaryResult",
+    "CanaryWatch",
     "Ceiling",
     "CheckReport",
+    "Checks",
     "Compared",
     "DoctorReport",
     "Ending",
     "Judged",
     "Preflight",
     "Progress",
+    "Pulled",
     "Reading",
     "ReadyArm",
     "RunOptions",
@@ -40,14 +60,20 @@ __all__ = [
     "SweepPlanned",
     "SweepResult",
     "SweepWatch",
+    "Switched",
     "WatchMetrics",
+    "begun_lines",
+    "canary_keys",
     "check",
     "compare_two",
     "demo_rehearsal",
     "demo_vllm",
     "describe_server",
     "doctor",
+    "dry_run",
+    "end_lines",
     "ending_of",
+    "found_in",
     "is_sweep",
     "judge_run",
     "last_pass",
@@ -55,17 +81,24 @@ __all__ = [
     "measure_lengths",
     "planned_sweep",
     "preflight",
+    "pull",
+    "read_canary",
     "readings_line",
     "readings_table",
     "render_doctor",
+    "run_canary",
+    "run_experiment",
     "run_scenario",
     "run_sweep",
     "save_doctor",
+    "save_found",
     "save_judged",
     "save_report",
     "save_sweep",
     "save_sweep_page",
+    "signature",
     "sweep_report",
     "watch",
+    "window_lines",
     "worker_count",
 ]

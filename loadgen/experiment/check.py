@@ -9,9 +9,10 @@ from loadgen.experiment.before import refuse_beyond, with_baseline
 from loadgen.experiment.budget import fit_time
 from loadgen.experiment.ceiling import Ceiling, beyond, ceiling, cpu_count
 from loadgen.experiment.context import check_context
+from loadgen.experiment.drill import planned_pulls
 from loadgen.experiment.driving import worker_count
 from loadgen.experiment.manifest import aa_run_facts
-from loadgen.experiment.preflight import Preflight, preflight
+from loadgen.experiment.preflight import Preflight, preflight, redactor_of
 from loadgen.plan import Estimate, Plan, build_plan, estimate
 from loadgen.scenario import Limits, LoadedScenario, limits_of
 
@@ -56,6 +57,8 @@ async def check(
         loaded, notes = fitted.loaded, (fitted.sentence(), *notes)
     plan = build_plan(loaded)
     refuse_beyond(plan, limits)
+    if loaded.scenario.experiment == "drill" and loaded.scenario.drill is not None:
+        notes = (*notes, *planned_pulls(loaded.scenario.drill, redactor_of(loaded.scenario)))
     notes = (*notes, *(check_context(plan, ready) if ready else ()), *plan.design.marks)
     guess, able = estimate(plan), ceiling()
     arms = {name: arm.facts for name, arm in ready.arms.items()} if ready else {}

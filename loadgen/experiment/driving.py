@@ -61,6 +61,11 @@ def transport_used(reach: Reach, asked: TransportName) -> str:
     return used if reach.verify else f"{used}, certificates not checked"
 
 
+def wire_of(reach: Reach, asked: TransportName, deadlines: Deadlines) -> httpx.AsyncBaseTransport:
+    """The wire to an arm's servers, whatever way it is reached."""
+    return TRANSPORTS[asked](deadlines) if reach.usual else _reaching(reach, asked, deadlines)
+
+
 def _reaching(reach: Reach, asked: TransportName, deadlines: Deadlines) -> httpx.AsyncBaseTransport:
     """The wire of an arm that is not reached in the usual way."""
     context, addresses = reach.ssl_context(), dict(reach.resolve)
@@ -68,6 +73,10 @@ def _reaching(reach: Reach, asked: TransportName, deadlines: Deadlines) -> httpx
         return TRANSPORTS[asked](deadlines, None, context, addresses=addresses)
     proxy = None if reach.proxy is None else httpcore.Proxy(reach.proxy, auth=_as_bytes(reach.proxy_account()))
     return make_transport(deadlines, None, context, proxy, reach.http2, addresses)
+
+
+def _lower(header: str | None) -> str | None:
+    return None if header is None else header.lower()
 
 
 def _as_bytes(account: tuple[str, str] | None) -> tuple[bytes, bytes] | None:
@@ -103,6 +112,7 @@ def make_workers(
             arm.capabilities,
             scenario.workload.endpoint,
             targets_of(exchanged.arms[name]),
+            _lower(scenario.arms[name].served_by_header),
         )
         for name, arm in ready.arms.items()
     )

@@ -9,10 +9,12 @@ from loadgen.experiment.single import RunResult
 
 Ending = Literal["pass", "fail", "inconclusive", "internal", "interrupted"]
 
+_WORST: tuple[Ending, ...] = ("fail", "inconclusive")
+
 
 def ending_of(result: RunResult, *, judged: bool = True) -> tuple[Ending, str | None]:
     """The word, and why where it is no verdict's. `judged`: an invalid measurement is no success, and a verdict counts;
-    else a whole run is a pass (a demo)."""
+    else a whole run is a pass (a demo). Of the verdict and of what an experiment found, the worse."""
     if result.state == "interrupted":
         return "interrupted", result.reason
     if result.state in ("failed", "inconclusive"):
@@ -24,7 +26,9 @@ def ending_of(result: RunResult, *, judged: bool = True) -> tuple[Ending, str | 
         failed = result.verdict is not None and result.verdict.verdict == "fail"
         why = result.summary.validity.reasons[0].removeprefix("invalid: ")
         return "fail" if failed else "inconclusive", f"the measurement is invalid: {why}"
-    return (result.verdict.verdict, None) if judged and result.verdict is not None else ("pass", None)
+    words = {one.verdict for one in (result.verdict,) if one} | {one.state for one in (result.found,) if one}
+    worst: Ending = next((word for word in _WORST if word in words), "pass")
+    return (worst if judged else "pass"), None
 
 
 def without_success(summary: Summary) -> list[str]:

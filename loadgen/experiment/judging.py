@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from loadgen.analyze import Difference, Estimates, Summary, analyze
+from loadgen.analyze import Difference, Estimates, ExperimentResult, Summary, analyze
 from loadgen.errors import ScenarioError, StorageError
 from loadgen.experiment.nodes import node_effects
 from loadgen.record import Manifest, RunData
@@ -120,9 +120,9 @@ def save_json(path: Path, name: str, value: Any) -> None:
     _save(path, name, orjson.dumps(value, option=orjson.OPT_INDENT_2))
 
 
-def save_report(path: Path, summary: Summary, manifest: Manifest) -> None:
+def save_report(path: Path, summary: Summary, manifest: Manifest, found: ExperimentResult | None = None) -> None:
     """report.html of a run directory."""
-    save_page(path, "report.html", render_html(summary, manifest))
+    save_page(path, "report.html", render_html(summary, manifest, found))
 
 
 def save_page(path: Path, name: str, html: str) -> None:
@@ -139,6 +139,11 @@ def _save(path: Path, name: str, content: bytes) -> None:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
         raise StorageError(f"{path}: {name} cannot be written: {error.strerror}") from None
+
+
+def save_found(path: Path, found: ExperimentResult) -> None:
+    """`quality.json`, `anomalies.json`, `drill.json` or `access.json` of a run directory."""
+    save_json(path, f"{found.kind}.json", found.model_dump(mode="json"))
 
 
 def save_judged(path: Path, judged: Judged) -> None:

@@ -9,7 +9,7 @@ from loadgen.experiment.preflight import Preflight, preflight, targets_of
 from loadgen.experiment.servers import ArmServers
 from loadgen.observe import Scrape, ScrapeArm, Scraper, TelemetrySample, TelemetrySources
 from loadgen.plan import Plan, Segment
-from loadgen.scenario import Scenario, Telemetry
+from loadgen.scenario import DRILL_SCRAPE_S, Scenario, Telemetry
 
 #: What an arm must still be after it was started again, or has moved.
 SAME = ("version", "speculation", "k", "spec_method", "max_model_len")
@@ -144,7 +144,10 @@ def sources_of(keys: Telemetry, started_pid: int | None) -> TelemetrySources:
 
 
 def scrape_interval_s(scenario: Scenario, plan: Plan) -> float:
-    """The scenario's interval, or a tenth of the shortest part, so that every part has samples."""
+    """The scenario's interval, or a tenth of the shortest part, so that every part has samples. A drill's counters tell
+    when something moved: as often as can be."""
+    if scenario.experiment == "drill":
+        return DRILL_SCRAPE_S
     times = [s.duration_ns / 1e9 for s in plan.segments if s.duration_ns and s.phase == "measure"]
     shortest = min(times, default=float("inf"))
     return max(0.2, min(scenario.scrape.interval_s, shortest / 10))

@@ -16,7 +16,7 @@ from loadgen.experiment.environment import Probed, capture
 from loadgen.experiment.network import Way
 from loadgen.record import ArmFacts
 from loadgen.redact import Redactor, names_of
-from loadgen.scenario import Arm, Reach, Scenario, SecretSource, reach_of, read_secret
+from loadgen.scenario import Arm, Reach, Scenario, SecretSource, reach_of, read_secret, switch_secrets
 from server_adapters import adapter_named
 from server_adapters.base import Adapter, Capabilities, Target, TargetError
 
@@ -49,10 +49,16 @@ class Preflight:
 
 
 def redactor_of(scenario: Scenario) -> Redactor:
-    """Masks the secrets of all arms. Raises ScenarioError where one cannot be read."""
+    """Masks the secrets of all arms, and of a drill's switch. Raises ScenarioError where one cannot be read."""
+    switch = () if scenario.drill is None else switch_secrets(scenario.drill.switch, "drill.switch")
+    return Redactor([*arm_secrets(scenario), *switch])
+
+
+def arm_secrets(scenario: Scenario) -> list[SecretStr]:
+    """Of all arms. Raises ScenarioError where one cannot be read."""
     secrets = [s for arm in scenario.arms.values() for s in _headers(arm).values()]
     reaches = (reach_of(name, arm) for name, arm in scenario.arms.items())
-    return Redactor([*secrets, *(r.proxy_auth for r in reaches if r.proxy_auth is not None)])
+    return [*secrets, *(r.proxy_auth for r in reaches if r.proxy_auth is not None)]
 
 
 async def preflight(scenario: Scenario, only: Collection[str] | None = None) -> Preflight:

@@ -11,6 +11,7 @@ from loadgen.clock import now_ns
 from loadgen.control import decide
 from loadgen.drive import SegmentResult, StopReason, WorkerEnd
 from loadgen.errors import TargetUnusable
+from loadgen.experiment.companion import Accompanied, Beside, Companion
 from loadgen.experiment.driving import TransportName, make_workers
 from loadgen.experiment.edges import Edges
 from loadgen.experiment.places import Standing
@@ -47,6 +48,7 @@ class Prepared:
     shard: tuple[int, int] | None
     transport: TransportName
     metrics: RunMetrics | None = None
+    companion: Companion | None = None
     interrupted_by: Callable[[], str] = lambda: "the user"
 
 
@@ -75,6 +77,10 @@ class Segments:
         self._waiting: dict[str, deque[float]] = {name: deque(maxlen=WAITING_KEPT) for name in prepared.ready.arms}
         self._interrupted = asyncio.Event()
         self._edges = Edges(self.standing, self._scenario.scrape.idle_wait_s, self._interrupted, progress.say)
+        self._accompanied = Accompanied(
+            prepared.companion,
+            Beside(prepared.ready, self._writer, progress.say, lambda reason: self._stop(reason, "policy")),
+        )
         self._stop_reason: str | None = None
         self._lost: str | None = None
         self._broke_threshold = False
@@ -166,11 +172,13 @@ class Segments:
         if segment.phase == "measure":
             self._watch.began(begin_ns)
         watcher = asyncio.create_task(self._control(segment))
+        companion = self._accompanied.start(segment, begin_ns)
         try:
             result = await self._workers.drive(segment, begin_ns)
         finally:
             watcher.cancel()
             await asyncio.gather(watcher, return_exceptions=True)
+            await self._accompanied.end(companion)
         if self._metrics is not None:
             self._metrics.drained(segment, result.accounting, result.load_end_ns)
         if segment.phase == "warmup":

@@ -9,14 +9,15 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from loadgen.analyze import Summary
+from loadgen.analyze import ExperimentResult, Summary
 from loadgen.errors import StorageError
 from loadgen.experiment.before import refuse_beyond, refuse_unwritable, with_baseline
 from loadgen.experiment.budget import fit_time
 from loadgen.experiment.ceiling import cpu_count
+from loadgen.experiment.companion import Companion
 from loadgen.experiment.context import check_context
 from loadgen.experiment.driving import DEFAULT_TRANSPORT, TransportName, worker_count
-from loadgen.experiment.judging import Judged, judge_run, save_judged, save_report
+from loadgen.experiment.judging import Judged, judge_run, save_found, save_judged, save_report
 from loadgen.experiment.lengths import measure_lengths
 from loadgen.experiment.manifest import manifest_of
 from loadgen.experiment.places import found_ready
@@ -26,7 +27,7 @@ from loadgen.experiment.segments import Prepared, Segments
 from loadgen.experiment.servers import ArmServers, arm_servers
 from loadgen.export import Metrics, RunMetrics, task_types
 from loadgen.plan import Fitted, build_plan
-from loadgen.record import RunWriter, new_run_id, open_run
+from loadgen.record import RunData, RunWriter, new_run_id, open_run
 from loadgen.scenario import LoadedScenario, limits_of
 from loadgen.verdict import Verdict
 
@@ -47,6 +48,10 @@ class RunOptions:
     metrics: Metrics | None = None
     #: arms that are elsewhere than their scenario says
     arm_urls: Mapping[str, str] = field(default_factory=dict)
+    #: what goes on beside the measured load
+    companion: Companion | None = None
+    #: makes of the run directory what the experiment found
+    read: Callable[[RunData], ExperimentResult] | None = None
     #: name of the run directory; None: a new one
     run_id: str | None = None
     #: who interrupts, in the words of the report, asked when it happens
@@ -63,6 +68,8 @@ class RunResult:
     state: str
     reason: str | None
     verdict: Verdict | None = None
+    #: what an experiment found that is more than a run
+    found: ExperimentResult | None = None
 
 
 async def run_scenario(loaded: LoadedScenario, options: RunOptions, progress: Progress) -> RunResult:
@@ -83,10 +90,10 @@ async def run_scenario(loaded: LoadedScenario, options: RunOptions, progress: Pr
         prepared, notes = await _prepared(run_id, loaded, fitted, ready, servers, options)
 
         state, reason = await _driven(prepared, (*said, *notes), progress)
-    judged = _judged(prepared.writer.path, progress)
+    judged, found = _judged(prepared.writer.path, options.read, progress)
     if prepared.metrics is not None:
         prepared.metrics.judged(judged.summary, judged.verdict)
-    return RunResult(prepared.writer.path, judged.summary, state, reason, judged.verdict)
+    return RunResult(prepared.writer.path, judged.summary, state, reason, judged.verdict, found)
 
 
 async def _prepared(
@@ -123,6 +130,7 @@ async def _prepared(
         )
     prepared = Prepared(
         loaded.scenario, plan, limits, lengths, ready, servers, writer, options.shard, options.transport, metrics,
+        options.companion,
         options.interrupted_by,
     )  # fmt: skip
     return prepared, notes if fitted is None else (fitted.sentence(), *notes)
@@ -155,18 +163,22 @@ def _close(writer: RunWriter, state: str, reason: str | None, segments: Segments
     return None
 
 
-def _judged(path: Path, progress: Progress) -> Judged:
+def _judged(
+    path: Path, read: Callable[[RunData], ExperimentResult] | None, progress: Progress
+) -> tuple[Judged, ExperimentResult | None]:
     run = open_run(path)
-    judged = judge_run(run)
+    judged, found = judge_run(run), None if read is None else read(run)
     try:
         save_judged(path, judged)
+        if found is not None:
+            save_found(path, found)
     except StorageError as error:
         progress.say(str(error))
     try:
-        save_report(path, judged.summary, run.manifest)
+        save_report(path, judged.summary, run.manifest, found)
     except Exception as error:  # a page that cannot be made must not cost the run its summary and its exit code
         progress.say(f"report.html was not written: {error}")
-    return judged
+    return judged, found
 
 
 @contextmanager

@@ -9,6 +9,8 @@ from loadgen.drive import Outcome
 
 Kind = Literal["counter", "gauge", "histogram"]
 PREFIX = "specload_"
+#: Label that the service adds to series of runs: which of those at once it is.
+LANE = "lane"
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +204,46 @@ SWEEP: tuple[Family, ...] = (
     ),
 )  # fmt: skip
 
+_CANARY = ("canary",)
+_CHECK = ("canary", "check", "source")
+
+CANARY: tuple[Family, ...] = (
+    Family(
+        "canary_info", "gauge", ("canary", "canary_id", "arm", "baseline"), "1",
+        "one for each canary that is watched; canary is the scenario's name",
+    ),
+    Family("canary_active", "gauge", _CANARY, "0 or 1", "1 while the canary is watched"),
+    Family("canary_start_timestamp_seconds", "gauge", _CANARY, "Unix s", "when watching began"),
+    Family("canary_end_timestamp_seconds", "gauge", _CANARY, "Unix s", "when it ended; not there before"),
+    Family("canary_window_seconds", "gauge", _CANARY, "s", "length of a window"),
+    Family("canary_window_end_timestamp_seconds", "gauge", _CANARY, "Unix s", "end of the newest judged window"),
+    Family(
+        "canary_state", "gauge", ("canary", "state"), "0 or 1",
+        "1 for the state that the canary is in: ok, doubtful, fail, no_data",
+    ),
+    Family("canary_verdict", "gauge", _CANARY, "code", "0 fail, 1 pass, -1 inconclusive: of the last windows together"),
+    Family("canary_windows_total", "counter", ("canary", "state"), "windows", "judged windows by the state after them"),
+    Family("canary_transitions_total", "counter", ("canary", "to"), "changes", "changes of the state"),
+    Family("canary_check_value", "gauge", _CHECK, "of the check", "number of the newest window; gone where not known"),
+    Family("canary_check_low", "gauge", _CHECK, "of the check", "lower end of its 95 % interval"),
+    Family("canary_check_high", "gauge", _CHECK, "of the check", "upper end of its 95 % interval"),
+    Family("canary_check_limit", "gauge", _CHECK, "of the check", "what it must keep"),
+    Family("canary_check_result", "gauge", _CHECK, "code", "newest window: 0 fail, 1 pass, -1 unclear or no data"),
+    Family("canary_check_failing_windows", "gauge", _CHECK, "windows", "failing windows in a row; 3 are a fail"),
+    Family(
+        "canary_traffic_ratio", "gauge", _CANARY, "ratio",
+        "the canary's part of the requests of both arms in the newest window, probes left out; gone where not known",
+    ),
+    Family(
+        "canary_probes_total", "counter", ("canary", "arm", "outcome"), "requests",
+        "requests of our own that ended, by outcome",
+    ),
+    Family(
+        "canary_hook_calls_total", "counter", ("canary", "hook", "result"), "calls",
+        "webhooks and pulls of the kill switch, by result: delivered, failed, dropped, dry_run",
+    ),
+)  # fmt: skip
+
 SERVICE: tuple[Family, ...] = (
     Family("service_runs", "gauge", ("state",), "runs", "runs that the service knows, by state"),
     Family("service_watchers", "gauge", (), "streams", "live streams that are open"),
@@ -216,5 +258,6 @@ SERVICE: tuple[Family, ...] = (
 )  # fmt: skip
 
 FAMILIES: dict[str, Family] = {
-    family.name: family for family in (*REQUESTS, *SPECULATION, *SERVER, *HARDWARE, *CLIENT, *RUN, *SWEEP, *SERVICE)
+    family.name: family
+    for family in (*REQUESTS, *SPECULATION, *SERVER, *HARDWARE, *CLIENT, *RUN, *SWEEP, *CANARY, *SERVICE)
 }  # fmt: skip

@@ -92,6 +92,12 @@ class Metrics(Collector):
         with self._lock:
             return self._numbers[name].get(_values(name, labels))
 
+    @property
+    def begun(self) -> bool:
+        """Whether a run or a canary was ever told of."""
+        with self._lock:
+            return any(self._numbers[name] for name in ("run_active", "canary_active"))
+
     def histogram(self, name: str, **labels: str) -> Counted | None:
         with self._lock:
             return self._histograms[name].get(_values(name, labels))

@@ -226,21 +226,27 @@ def _gaps(ledger: Ledger) -> NDArray[np.float64]:
 
 
 def _rollbacks(spec: SpecStats | None, how: ArmHow, structured: bool) -> int:
-    """Rounds that certainly had a rejection (docs/method.md, "Rollback"); 0 where the counts may be an artefact."""
-    if spec is None:
-        return 0
-    k = how.k if spec.k is None else spec.k
-    full = k is None or spec.drafted is None or spec.drafted >= k * spec.rounds
-    if full if how.counts_artefact is None else how.counts_artefact:
-        return 0
+    """Rounds that certainly had a rejection."""
+    bounds = None if spec is None else rollback_bounds(spec, how, structured)
+    return 0 if bounds is None else bounds[0]
+
+
+def rollback_bounds(spec: SpecStats, how: ArmHow, structured: bool) -> tuple[int, int] | None:
+    """Rounds with a rejection, at least and at most (docs/method.md, "Rollback"); at least 0 where the counts may be an
+    artefact. None: the counts do not tell, or contradict each other."""
     try:
         if spec.step_accepted is not None and spec.step_drafted is not None:
-            return from_steps(spec.step_accepted, spec.step_drafted).low
-        if spec.histogram is None or spec.drafted is None:
-            return 0
-        return from_histogram(spec.histogram, spec.drafted, zero_length_rounds=structured).low
-    except ValueError:  # counts that contradict each other show nothing
-        return 0
+            found = from_steps(spec.step_accepted, spec.step_drafted)
+        elif spec.histogram is None or spec.drafted is None:
+            return None
+        else:
+            found = from_histogram(spec.histogram, spec.drafted, zero_length_rounds=structured)
+    except ValueError:
+        return None
+    k = how.k if spec.k is None else spec.k
+    full = k is None or spec.drafted is None or spec.drafted >= k * spec.rounds
+    suspect = full if how.counts_artefact is None else how.counts_artefact
+    return 0 if suspect else found.low, found.high
 
 
 def _speculated(ended: Ended, how: ArmHow, sums: Sums) -> None:

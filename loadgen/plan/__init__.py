@@ -5,6 +5,7 @@ from loadgen.plan.budget import Fitted, fit_budget
 from loadgen.plan.calibration import ESTIMATE, correct_lengths, fit_lengths, probe_texts
 from loadgen.plan.derive import at_rate, derive, point_arm, point_k
 from loadgen.plan.estimate import Estimate, Peak, estimate
+from loadgen.plan.probes import probe_plan, probe_segments
 from loadgen.plan.render import Rendered, render
 from loadgen.plan.schedule import Plan, build_plan
 from loadgen.plan.shard import shard
@@ -55,6 +56,8 @@ __all__ = [
     "plan_sweep",
     "point_arm",
     "point_k",
+    "probe_plan",
+    "probe_segments",
     "probe_texts",
     "render",
     "shard",

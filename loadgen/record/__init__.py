@@ -5,7 +5,7 @@ from loadgen.record.columns import COLUMNS, EXTRA_COLUMNS, Column
 from loadgen.record.export import ExportKind, export_table, write_export
 from loadgen.record.reader import list_runs, open_run, read_manifest
 from loadgen.record.schema import HEALTH, REQUESTS, SCRAPES, TELEMETRY, record_schema
-from loadgen.record.types import ArmFacts, Manifest, PhaseRecord, RunData, RunEntry
+from loadgen.record.types import ArmFacts, Event, Manifest, PhaseRecord, RunData, RunEntry
 from loadgen.record.worker import WorkerRecords, WorkerRecordsSetup
 from loadgen.record.writer import RunWriter, new_run_id
 
@@ -18,6 +18,7 @@ __all__ = [
     "TELEMETRY",
     "ArmFacts",
     "Column",
+    "Event",
     "ExportKind",
     "Idle",
     "Manifest",

@@ -52,7 +52,7 @@ _OWN = _Fields(
     "output_len", "output_len_source", "unattributed_tokens", "reasoning_len", "max_tokens", "concurrency", "due_ns",
     "sent_ns", "headers_ns", "first_byte_ns", "first_token_ns", "first_answer_ns", "last_token_ns", "end_ns",
     "timestamp_source", "missing_stamps", "outcome", "error_class", "error_status", "finish_reason", "terminal",
-    "warnings",
+    "served_by", "warnings",
 )  # fmt: skip
 _CASE = _Fields(
     "phase", "case_id", "task_type", "stage_index", "task_index", "shared_prefix", "input_len_requested",

@@ -180,6 +180,13 @@ EXTRA: tuple[Column, ...] = (
         "reads stamped in user space although the kernel's stamp was asked for",
         "the kernel's stamps were not asked for",
     ),
+    Column(
+        "served_by",
+        _TEXT,
+        "",
+        "which server behind a gateway answered, as the header served_by_header of the arm says",
+        "the arm names no such header, or it did not come",
+    ),
     Column("terminal", _TEXT, "", "what ended the answer: done, finish_reason or both", "nothing did"),
     Column("per_step_accepted", _INTS, "tokens", "accepted drafts of every round, in order", "no per-round data"),
     Column("per_step_drafted", _INTS, "tokens", "drafted tokens of every round, in order", "no per-round data"),

@@ -16,6 +16,7 @@ from loadgen.errors import StorageError
 MANIFEST = "manifest.json"
 PHASES = "phases.jsonl"
 ANOMALIES = "anomalies.log"
+EVENTS = "events.jsonl"
 LOCK = ".lock"
 KEPT = "what was written before is kept: `specload report` reads it"
 

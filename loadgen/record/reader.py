@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TypeVar
 
 import orjson
 import pyarrow as pa
@@ -13,11 +15,13 @@ from loadgen.errors import StorageError
 from loadgen.observe import TelemetrySample
 from loadgen.record.compact import scrapes_of, telemetry_samples
 from loadgen.record.complete import BatchSizes, GpuPeaks, NullColumns, conform
-from loadgen.record.files import MANIFEST, PHASES, is_being_written, read_stream, streams_of
+from loadgen.record.files import EVENTS, MANIFEST, PHASES, is_being_written, read_stream, streams_of
 from loadgen.record.schema import HEALTH, REQUESTS, SCRAPES, TELEMETRY
-from loadgen.record.types import MANIFEST_SCHEMA, Manifest, PhaseRecord, RunData, RunEntry
+from loadgen.record.types import MANIFEST_SCHEMA, Event, Manifest, PhaseRecord, RunData, RunEntry
 
 _PHASE = TypeAdapter(PhaseRecord)
+_EVENT = TypeAdapter(Event)
+T = TypeVar("T")
 
 
 def open_run(path: Path | str) -> RunData:
@@ -33,6 +37,7 @@ def open_run(path: Path | str) -> RunData:
     scrape_table = _table(path, "scrapes", SCRAPES, problems)
     scrapes = tuple(sorted(scrapes_of(scrape_table), key=lambda s: (s.answered_ns, s.asked_ns)))
     telemetry = _telemetry(path, problems)
+    events = _events(path, problems)
     requests = _table(path, "requests", REQUESTS, problems)
     if not (path / "requests.parquet").exists():
         requests = GpuPeaks(telemetry).fill(BatchSizes(scrapes, manifest.arms).fill(requests))
@@ -48,6 +53,7 @@ def open_run(path: Path | str) -> RunData:
         health=_table(path, "health", HEALTH, problems),
         problems=tuple(problems),
         telemetry=telemetry,
+        events=events,
     )
 
 
@@ -140,19 +146,28 @@ def _telemetry(path: Path, problems: list[str]) -> tuple[TelemetrySample, ...]:
 
 def _phases(path: Path, problems: list[str]) -> tuple[PhaseRecord, ...]:
     """The last record of every segment, in the order in which they began."""
-    found: dict[int, PhaseRecord] = {}
+    if not (path / PHASES).exists():
+        problems.append(f"{PHASES} is not there: no segment is known")
+    return tuple({phase.segment: phase for phase in _lines_of(path, PHASES, _PHASE, problems)}.values())
+
+
+def _events(path: Path, problems: list[str]) -> tuple[Event, ...]:
+    return tuple(sorted(_lines_of(path, EVENTS, _EVENT, problems), key=lambda event: event.at_ns))
+
+
+def _lines_of(path: Path, name: str, kind: TypeAdapter[T], problems: list[str]) -> Iterator[T]:
+    """Each line of a JSON Lines file; nothing where there is none."""
     try:
-        lines = (path / PHASES).read_bytes().split(b"\n")
+        lines = (path / name).read_bytes().split(b"\n")
+    except FileNotFoundError:
+        return
     except OSError as error:
-        problems.append(f"{PHASES}: cannot be read: {error.strerror}")
-        return ()
+        problems.append(f"{name}: cannot be read: {error.strerror}")
+        return
     for number, line in enumerate(lines, 1):
         if not line:
             continue
         try:
-            phase = _PHASE.validate_python(orjson.loads(line))
+            yield kind.validate_python(orjson.loads(line))
         except (orjson.JSONDecodeError, ValidationError):
-            problems.append(f"{PHASES}: line {number} is torn and was left out")
-            continue
-        found[phase.segment] = phase
-    return tuple(found.values())
+            problems.append(f"{name}: line {number} is torn and was left out")

@@ -114,12 +114,22 @@ class Manifest(BaseModel):
     notes: list[str] = []
 
 
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that an experiment did beside the load, or saw: an anomaly sent, a switch pulled. `at_ns`:
+    CLOCK_MONOTONIC, as in the requests. `data`: plain JSON, secrets masked; its keys are the experiment's own."""
+
+    at_ns: int
+    name: str
+    data: dict[str, Any] = field(default_factory=dict)
+
+
 @dataclass(frozen=True)
 class RunData:
     """A whole run in memory.
 
     `requests`: one row per request, columns `loadgen.record.COLUMNS` and the extra ones of
-    docs/records.md. `health`: columns of `loadgen.drive.LoopHealth`. `scrapes` and `telemetry` in time order.
+    docs/records.md. `health`: columns of `loadgen.drive.LoopHealth`. `scrapes`, `telemetry` and `events` in time order.
     `problems`: what could not be read (a torn last batch), one sentence each.
     """
 
@@ -131,6 +141,7 @@ class RunData:
     health: pa.Table
     problems: tuple[str, ...] = field(default=())
     telemetry: tuple[TelemetrySample, ...] = field(default=())
+    events: tuple[Event, ...] = field(default=())
 
 
 @dataclass(frozen=True, slots=True)

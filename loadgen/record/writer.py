@@ -23,6 +23,7 @@ from loadgen.record.anomalies import AnomalyLog
 from loadgen.record.compact import compact
 from loadgen.record.files import (
     ANOMALIES,
+    EVENTS,
     LOCK,
     MANIFEST,
     PHASES,
@@ -36,7 +37,7 @@ from loadgen.record.files import (
 )
 from loadgen.record.rows import Labels, scrape_row, telemetry_row
 from loadgen.record.schema import SCRAPES, TELEMETRY
-from loadgen.record.types import Manifest, PhaseRecord
+from loadgen.record.types import Event, Manifest, PhaseRecord
 from loadgen.record.worker import FLUSH_INTERVAL_S, WorkerRecordsSetup, guarded, take
 from loadgen.redact import MASK, Redactor
 
@@ -130,6 +131,14 @@ class RunWriter:
         """One line of the human log."""
         self._queue(self._lines, (ANOMALIES, self._log.line(text, now_ns())))
 
+    def event(self, event: Event) -> None:
+        """What an experiment did or saw beside the load. Secrets are masked here."""
+        line = orjson.dumps(
+            {"at_ns": event.at_ns, "name": event.name, "data": _masked(event.data, self._redact)},
+            option=orjson.OPT_NON_STR_KEYS,
+        )
+        self._queue(self._lines, (EVENTS, line.decode() + "\n"))
+
     def save_manifest(self) -> None:
         """Replace manifest.json by the present `manifest`, secrets masked. Raises OSError."""
         data = _masked_manifest(self.manifest.model_dump(mode="json"), self._redact)
@@ -217,6 +226,8 @@ class RunWriter:
         for name, line in take(self._lines):
             texts.setdefault(name, []).append(line)
         for name, lines in texts.items():
+            if name not in self._texts:  # most runs have no events
+                self._texts[name] = AppendFile(self.path / name)
             self._texts[name].write("".join(lines).encode())
         if scrapes := take(self._scrapes):
             self._scrape_file.write(record_batch([scrape_row(scrape) for scrape in scrapes], SCRAPES))

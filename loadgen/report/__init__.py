@@ -4,6 +4,7 @@ from loadgen.report.compared import compared_figures, compared_tables
 from loadgen.report.comparison import render_runs_compared
 from loadgen.report.document import assets, drawn_on_page, templates_of
 from loadgen.report.environment import render_environment
+from loadgen.report.experiment import render_experiment
 from loadgen.report.format import count, number, percent, ratio, seconds, sparkline
 from loadgen.report.history import render_runs
 from loadgen.report.html import render_html
@@ -38,6 +39,7 @@ __all__ = [
     "planned_load",
     "ratio",
     "render_environment",
+    "render_experiment",
     "render_html",
     "render_junit",
     "render_markdown",

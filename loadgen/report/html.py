@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from loadgen.analyze import Absent, Finding, Summary
+from loadgen.analyze import Absent, ExperimentResult, Finding, Summary
 from loadgen.record import Manifest
 from loadgen.report.attention import attention
 from loadgen.report.document import lines, page_of
+from loadgen.report.experiment import experiment_figures, experiment_tables, found_rows
 from loadgen.report.figures import figures, level, whole
 from loadgen.report.html_tables import agreement, tables, thresholds
 from loadgen.report.page import bounded
@@ -17,16 +18,29 @@ from loadgen.report.reproduce import reproduce
 FINDINGS, SENTENCES = 60, 40
 
 
-def render_html(summary: Summary, manifest: Manifest) -> str:
-    """The whole page. Raises StorageError where plotly's script is not installed."""
+def render_html(summary: Summary, manifest: Manifest, found: ExperimentResult | None = None) -> str:
+    """The whole page. `found`: what an experiment found that is more than a run. Raises StorageError where plotly's
+    script is not installed."""
     context = {
         "summary": summary, "manifest": manifest, "tables": tables(summary, manifest),
         "absent": _absent(summary), "attention": attention(summary), "agreement": agreement(summary),
         "reproduce": reproduce(manifest),
         "sentences": bounded([f"{level(r)}: {r.sentence}" for r in whole(summary)], SENTENCES, "loads"),
-        **_verdict(summary), **_findings(summary),
+        **_verdict(summary), **_findings(summary), "experiment": _experiment(found),
     }  # fmt: skip
-    return page_of("report.html", figures(summary), context)
+    return page_of("report.html", [*figures(summary), *experiment_figures(found)], context)
+
+
+def _experiment(found: ExperimentResult | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    kept, note = bounded(found.findings, FINDINGS, "findings")
+    return {
+        "kind": found.kind,
+        "tables": [found_rows(found), *experiment_tables(found)],
+        "findings": [(f, lines(f.numbers), lines(f.conditions)) for f in kept],
+        "note": note,
+    }
 
 
 def _verdict(summary: Summary) -> dict[str, Any]:

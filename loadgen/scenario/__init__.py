@@ -2,6 +2,8 @@
 
 from loadgen.scenario.arms import Arm, SecretSource
 from loadgen.scenario.base import BaseUrl, Environment, FilePath, Model, PageUrl, Seconds, refuse
+from loadgen.scenario.canary import AT_LEAST, BY_COUNTERS, BY_PROBES, CanaryKeys, CanaryLimits, ProbeKeys, Webhook
+from loadgen.scenario.canary_checks import WINDOW_BLOCKS
 from loadgen.scenario.comparison import (
     ROUNDS,
     Comparison,
@@ -10,6 +12,7 @@ from loadgen.scenario.comparison import (
     ends_by_time,
     refuse_segments,
 )
+from loadgen.scenario.drill import DRILL_SCRAPE_S, Drill, DrillLimits, DrillSide
 from loadgen.scenario.launchers import CommandLauncher, Launcher, RehearsalLauncher, VllmLauncher
 from loadgen.scenario.lengths import Empirical, Fixed, Length, LogNormal, Normal, PairedLengths, Uniform
 from loadgen.scenario.limits import DEFAULTS, Limits, Safety, combine, limits_of
@@ -24,6 +27,16 @@ from loadgen.scenario.secrets import read_secret
 from loadgen.scenario.stages import ArrivalStage, ConcurrencyStage, Ramp, Stage
 from loadgen.scenario.sweep import AxisValue, MaxRate, Sweep, SweepAxes, SweepSetting
 from loadgen.scenario.sweep_checks import launched_arm
+from loadgen.scenario.switch import (
+    AdapterCall,
+    Call,
+    CommandCall,
+    Direction,
+    HttpCall,
+    Switch,
+    secrets_of,
+    switch_secrets,
+)
 from loadgen.scenario.telemetry import Telemetry
 from loadgen.scenario.thresholds import (
     Condition,
@@ -41,26 +54,41 @@ from loadgen.scenario.yaml_text import Document
 
 __all__ = [
     "AGGREGATES",
+    "AT_LEAST",
+    "BY_COUNTERS",
+    "BY_PROBES",
     "DEFAULTS",
+    "DRILL_SCRAPE_S",
     "LIVE_SELECTORS",
     "METRICS",
     "ROUNDS",
     "SELECTORS",
+    "WINDOW_BLOCKS",
+    "AdapterCall",
     "Arm",
     "ArrivalStage",
     "AxisValue",
     "BaseUrl",
+    "Call",
+    "CanaryKeys",
+    "CanaryLimits",
+    "CommandCall",
     "CommandLauncher",
     "Comparison",
     "ConcurrencyStage",
     "Condition",
     "DeadlineKeys",
     "DesignName",
+    "Direction",
     "Document",
+    "Drill",
+    "DrillLimits",
+    "DrillSide",
     "Empirical",
     "Environment",
     "FilePath",
     "Fixed",
+    "HttpCall",
     "Launcher",
     "Length",
     "Limits",
@@ -75,6 +103,7 @@ __all__ = [
     "PageUrl",
     "PairedLengths",
     "PinnedTransport",
+    "ProbeKeys",
     "PromptSet",
     "Ramp",
     "Reach",
@@ -92,6 +121,7 @@ __all__ = [
     "Sweep",
     "SweepAxes",
     "SweepSetting",
+    "Switch",
     "Task",
     "Telemetry",
     "Threshold",
@@ -101,6 +131,7 @@ __all__ = [
     "Uniform",
     "VllmLauncher",
     "Warmup",
+    "Webhook",
     "Workload",
     "chosen_baseline",
     "combine",
@@ -118,5 +149,7 @@ __all__ = [
     "refuse_segments",
     "scenario_of",
     "scenario_schema",
+    "secrets_of",
     "set_key",
+    "switch_secrets",
 ]

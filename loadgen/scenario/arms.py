@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, SecretStr, Tag, model_validator
@@ -28,7 +29,7 @@ Command = Annotated[
     Annotated[_Word, Tag("shell")] | Annotated[list[_Word], Field(min_length=1), Tag("argv")], Discriminator(_shape)
 ]
 HostName = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[^\s/@]+$")]
-_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110 token
+HEADER_NAME = r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"  # RFC 9110 token
 
 
 class SecretSource(Model):
@@ -84,6 +85,11 @@ class Arm(Model):
     )
     headers: dict[str, SecretStr] = Field(
         default_factory=dict, description="further request headers; values are secret and stored nowhere"
+    )
+    served_by_header: Annotated[str, Field(pattern=HEADER_NAME)] | None = Field(
+        None,
+        description="response header in which a gateway says which server answered; kept with every request "
+        "(column served_by)",
     )
     speculation: Literal["on", "off"] | None = Field(
         None, description="what the server must be found to do; a mismatch fails the preflight"
@@ -145,15 +151,19 @@ def _reach(arm: Arm) -> list[tuple[Loc, str]]:
 
 
 def _headers(arm: Arm) -> list[tuple[Loc, str]]:
+    return header_problems(arm.headers, arm.api_key)
+
+
+def header_problems(headers: Mapping[str, SecretStr], api_key: SecretSource | None) -> list[tuple[Loc, str]]:
     """Values are never part of a message."""
     problems: list[tuple[Loc, str]] = []
-    for name, value in arm.headers.items():
+    for name, value in headers.items():
         where: Loc = ("headers", name)
-        if not _HEADER_NAME.fullmatch(name):
+        if not re.fullmatch(HEADER_NAME, name):
             problems.append((where, "is not a header name: letters, digits and - are allowed"))
         elif name.lower() in OWNED_HEADERS:
             problems.append((where, "is set by specload itself and cannot be changed"))
-        elif name.lower() == "authorization" and arm.api_key is not None:
+        elif name.lower() == "authorization" and api_key is not None:
             problems.append((where, "contradicts api_key: give one of the two"))
         text = value.get_secret_value()
         if not text.isprintable() or not text.isascii() or text != text.strip():

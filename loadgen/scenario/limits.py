@@ -29,6 +29,11 @@ class Safety(Model):
     abort_waiting: PositiveInt | None = Field(
         None, description="end the run when the server's queue stays above so many requests"
     )
+    disruptive: bool = Field(
+        False,
+        description="anomalies and drills may be done to environment: staging; disposable needs no word, "
+        "production never allows them",
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> Safety:

@@ -22,6 +22,8 @@ from loadgen.scenario.base import (
     SomeSeconds,
     refuse,
 )
+from loadgen.scenario.canary import CanaryKeys
+from loadgen.scenario.canary_checks import canary_problems
 from loadgen.scenario.comparison import (
     MAX_REPEATS,
     REPEATS,
@@ -30,6 +32,8 @@ from loadgen.scenario.comparison import (
     chosen_baseline,
     comparison_problems,
 )
+from loadgen.scenario.disruption_checks import disruption_problems
+from loadgen.scenario.drill import Drill, drill_problems
 from loadgen.scenario.limits import Limits, Safety, combine
 from loadgen.scenario.soak_checks import soak_problems
 from loadgen.scenario.stages import ArrivalStage, ConcurrencyStage, Ramp, Stage, named
@@ -75,7 +79,9 @@ class DeadlineKeys(Model):
     token_idle_s: Seconds | None = Field(60.0, description="bytes but no token for so long: stalled")
     total_s: Seconds | None = Field(None, description="whole request; off by default (long answers are healthy)")
     drain_s: SomeSeconds = Field(
-        30.0, description="how long requests in flight may finish after a stage; the rest are cut and say so"
+        30.0,
+        description="how long requests in flight may finish after a stage, and overdue arrivals be sent; the rest are "
+        "cut or unsent, and counted",
     )
 
 
@@ -114,8 +120,11 @@ class Scenario(Model):
     environment: Environment = Field(
         "production", description="what may be done to the targets: sets the caps of safety"
     )
-    experiment: Literal["run", "soak"] = Field(
-        "run", description="shape of the work; soak: a long steady load, judged for drifts (docs/soak.md)"
+    experiment: Literal["run", "soak", "anomalies", "drill", "access"] = Field(
+        "run",
+        description="shape of the work; soak: a long steady load, judged for drifts (docs/soak.md); anomalies: bad "
+        "requests under normal load (docs/anomalies.md); drill: the kill switch pulled under load (docs/drill.md); "
+        "access: who is let in (docs/access.md)",
     )
     seed: Annotated[int, Field(ge=0, le=2**63 - 1)] = Field(
         0, description="same seed, same plan: cases, prompts, due times"
@@ -140,7 +149,9 @@ class Scenario(Model):
         description="what decides pass or fail; default: with two arms or more, those of docs/verdict.md",
     )
 
+    drill: Drill | None = Field(None, description="of experiment: drill: the kill switch, and when it is pulled")
     sweep: Sweep | None = Field(None, description="settings that `specload sweep` tries, one run each")
+    canary: CanaryKeys | None = Field(None, description="what `specload canary` watches, for as long as it runs")
 
     @property
     def parsed_thresholds(self) -> tuple[Threshold, ...]:
@@ -192,7 +203,10 @@ class Scenario(Model):
         problems = [p for i, stage in enumerate(self.load) for p in _above_caps(i, stage, limits)]
         problems += comparison_problems(self)
         problems += soak_problems(self)
+        problems += disruption_problems(self)
+        problems += drill_problems(self)
         problems += sweep_problems(self, limits)
+        problems += canary_problems(self)
         if not problems:
             problems += threshold_problems(self.thresholds, _surroundings(self))
         refuse(problems + _too_many(self, limits) + _min_tokens(self))

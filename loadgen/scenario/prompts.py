@@ -18,6 +18,8 @@ from loadgen.scenario.workload import Task, TaskType
 
 #: Further problems of one file are counted, not listed.
 MAX_LISTED = 20
+#: Of one file: all of it is held in memory, some times over.
+MAX_BYTES = 256 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +87,8 @@ class PromptReader:
     def read(self, task: Task, path: Path) -> PromptSet | None:
         """The prompts of `task`; None where something is wrong with the file."""
         before = len(self.problems)
-        try:
-            data = path.read_bytes()
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or "not a usable path"
-            self.problems.append(f"{path}: prompts cannot be read: {reason}")
+        data = self._bytes(path)
+        if data is None:
             return None
         prompts: list[OwnPrompt] = []
         seen: dict[str, str] = {}
@@ -109,6 +108,20 @@ class PromptReader:
             if len(self.problems) > before
             else PromptSet(hashlib.sha256(data).hexdigest(), tuple(prompts), left_out)
         )
+
+    def _bytes(self, path: Path) -> bytes | None:
+        try:
+            size = path.stat().st_size
+            if not path.is_file():
+                reason = "not a regular file"
+            elif size > MAX_BYTES:
+                reason = f"{size:,} bytes are more than {MAX_BYTES:,}: take a sample of its lines"
+            else:
+                return path.read_bytes()
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or "not a usable path"
+        self.problems.append(f"{path}: prompts cannot be read: {reason}")
+        return None
 
     def _rows(self, data: bytes, name: str) -> Iterator[tuple[str, PromptRow]]:
         for number, line in enumerate(data.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):

@@ -23,6 +23,7 @@ from server_adapters.rehearsal.types import (
     EngineCounters,
     EngineGauges,
     EngineRequest,
+    OutputFaults,
     QueueFullError,
     RequestError,
     RequestOutput,
@@ -33,6 +34,7 @@ from server_adapters.rehearsal.types import (
     StepResult,
     Switches,
     TaskType,
+    TokenLogprobs,
 )
 
 __all__ = [
@@ -48,6 +50,7 @@ __all__ = [
     "Gpu",
     "ModelShape",
     "Models",
+    "OutputFaults",
     "QueueFullError",
     "Record",
     "RequestError",
@@ -64,6 +67,7 @@ __all__ = [
     "StepResult",
     "Switches",
     "TaskType",
+    "TokenLogprobs",
     "Tokenizer",
     "corpus_cases",
     "load_models",

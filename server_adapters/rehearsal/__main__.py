@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from server_adapters.rehearsal.config import DTYPES, SPEC_METRICS, TEMPLATES, RehearsalConfig
 from server_adapters.rehearsal.faults import KINDS
 from server_adapters.rehearsal.hardware import GPUS, MODELS
-from server_adapters.rehearsal.serve import from_json, serve
+from server_adapters.rehearsal.serve import EngineExitError, from_json, serve
 
 _DEFAULTS = RehearsalConfig()
 
@@ -38,6 +38,8 @@ def parser() -> argparse.ArgumentParser:
     add("--port", type=int, default=8001, help="0 takes a free one")
     add("--speed", type=float, default=_DEFAULTS.speed, help="times real time")
     add("--jitter", type=float, default=_DEFAULTS.jitter, help="sigma of a step's log-normal factor")
+    add("--numerics", type=float, default=_DEFAULTS.numerics, metavar="SIGMA",
+        help="noise of the target's logits in nat, new in every step: near ties flip from run to run")  # fmt: skip
     add("--seed", type=int, default=_DEFAULTS.seed)
     add("--fault", action="append", default=[], dest="faults", metavar="NAME[:KEY=VALUE,…]")
     add("--max-num-seqs", type=int, default=_DEFAULTS.max_num_seqs)
@@ -56,7 +58,8 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Serve until interrupted. 2 where the configuration cannot run or the port cannot be had."""
+    """Serve until interrupted. 1 where a fault ended the process, 2 where the configuration cannot run or the port
+    cannot be had."""
     options = vars(parser().parse_args(argv))
     child = options.pop("child")
     try:
@@ -67,6 +70,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (ValueError, OSError) as error:
         print(f"specload rehearse: {error}", file=sys.stderr)
         return 2
+    except EngineExitError as error:
+        print(f"specload rehearse: {error}", file=sys.stderr)
+        return 1
     return 0
 
 

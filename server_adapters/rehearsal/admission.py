@@ -11,20 +11,21 @@ def validate(request: EngineRequest, config: EngineConfig, vocab_size: int) -> N
     """Raise RequestError, naming the field, for values outside their range or a prompt that leaves no
     room."""
     params, prompt = request.sampling, request.prompt_token_ids
-    checks: tuple[tuple[bool, str, str], ...] = (
+    checks: tuple[tuple[bool, str, str | None], ...] = (
         (len(prompt) > 0, "prompt has no tokens", "prompt"),
         (
             len(prompt) < config.max_model_len,
             f"prompt of {len(prompt)} tokens leaves no room in a maximum length of {config.max_model_len}",
             "prompt",
         ),
-        (_are_ids(prompt, vocab_size), "token id outside the vocabulary", "prompt"),
+        (_are_ids(prompt, vocab_size), f"Token id {max(prompt, default=0)} is out of vocabulary", None),
         (
             math.isfinite(params.temperature) and params.temperature >= 0.0,
             "temperature must be finite and not negative",
             "temperature",
         ),
         (0.0 < params.top_p <= 1.0, "top_p must be within (0, 1]", "top_p"),
+        (0.0 <= params.min_p <= 1.0, "min_p must be within 0 and 1", "min_p"),
         (params.top_k >= -1, "top_k must be -1 or 0 (off) or at least 1", "top_k"),
         (params.max_tokens >= 1, "max_tokens must be at least 1", "max_tokens"),
         (

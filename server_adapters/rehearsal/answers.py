@@ -143,7 +143,13 @@ def role_chunk(card: Card, usage: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def text_chunk(
-    card: Card, text: str, token_ids: Sequence[int], final: RequestOutput | None, *, first: bool
+    card: Card,
+    text: str,
+    token_ids: Sequence[int],
+    final: RequestOutput | None,
+    logprobs: dict[str, Any] | None,
+    *,
+    first: bool,
 ) -> dict[str, Any]:
     """A chunk with text, and with the finish reason where it is the last."""
     reason = final.finish_reason if final is not None else None
@@ -152,7 +158,7 @@ def text_chunk(
         choice = {
             "index": 0,
             "text": text,
-            "logprobs": None,
+            "logprobs": logprobs,
             "finish_reason": reason,
             "stop_reason": final.stop_reason if final is not None else None,
             "prompt_token_ids": list(card.prompt_token_ids) if first and card.return_token_ids else None,
@@ -160,7 +166,7 @@ def text_chunk(
         }
         return {**_head(card, "text_completion"), "choices": [choice]}
     stop = {"stop_reason": final.stop_reason} if final is not None else {}
-    framed = {"index": 0, "delta": {"content": text}, "logprobs": None, "finish_reason": reason, **stop}
+    framed = {"index": 0, "delta": {"content": text}, "logprobs": logprobs, "finish_reason": reason, **stop}
     return {**_head(card, "chat.completion.chunk"), "choices": [{**framed, "token_ids": ids}]}
 
 
@@ -171,7 +177,14 @@ def usage_chunk(card: Card, usage: dict[str, Any], metrics: dict[str, Any]) -> d
     return chunk | ({"metrics": metrics} if metrics else {})
 
 
-def whole_body(card: Card, text: str, token_ids: Sequence[int], final: RequestOutput, level: MetricsLevel) -> Any:
+def whole_body(
+    card: Card,
+    text: str,
+    token_ids: Sequence[int],
+    final: RequestOutput,
+    logprobs: dict[str, Any] | None,
+    level: MetricsLevel,
+) -> Any:
     """A body that is not streamed."""
     metrics = metrics_object(final, level)
     told = _with_nulls(metrics) if metrics else None
@@ -188,10 +201,10 @@ def whole_body(card: Card, text: str, token_ids: Sequence[int], final: RequestOu
     shared = {"service_tier": None, "system_fingerprint": card.fingerprint, "usage": usage}
     if card.endpoint == "completions":
         inner = {"prompt_logprobs": None, "prompt_token_ids": prompt_ids, "routed_experts": None}
-        choice = {"index": 0, "text": text, "logprobs": None, **ending, **inner}
+        choice = {"index": 0, "text": text, "logprobs": logprobs, **ending, **inner}
         return {**_head(card, "text_completion"), "choices": [choice], **shared, **transfer}
     prompt = {"prompt_logprobs": None, "prompt_token_ids": prompt_ids, "prompt_text": None}
-    answer = {"index": 0, "message": _message(text), "logprobs": None, **ending, "routed_experts": None}
+    answer = {"index": 0, "message": _message(text), "logprobs": logprobs, **ending, "routed_experts": None}
     return {**_head(card, "chat.completion"), "choices": [answer], **shared, **prompt, **transfer}
 
 

@@ -8,15 +8,15 @@ import time
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from fastapi import FastAPI, Request, Response
+from fastapi import Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.types import Message as AsgiMessage
 
 from server_adapters.rehearsal import info
 from server_adapters.rehearsal.answers import Card, Endpoint, MetricsLevel
-from server_adapters.rehearsal.chat import chat_tokens, max_tokens_for, prompt_tokens
-from server_adapters.rehearsal.config import RehearsalConfig
+from server_adapters.rehearsal.chat import chat_tokens, check_length, max_tokens_for, prompt_tokens
+from server_adapters.rehearsal.config import OTHER_TEMPLATE, RehearsalConfig, Template
 from server_adapters.rehearsal.control import add_control_routes
 from server_adapters.rehearsal.errors import (
     ApiError,
@@ -25,12 +25,14 @@ from server_adapters.rehearsal.errors import (
     on_api_error,
     on_validation_error,
     queue_full,
+    refuse_other_media,
     unknown_model,
 )
-from server_adapters.rehearsal.faults import Fault, Faults
+from server_adapters.rehearsal.faults import Fault, Faults, output_faults
 from server_adapters.rehearsal.histograms import HttpCounts
 from server_adapters.rehearsal.metrics_page import CONTENT_TYPE, MetricsPage
 from server_adapters.rehearsal.protocol import Asked, ChatAsked, CompletionAsked, DetokenizeAsked, TokenizeAsked
+from server_adapters.rehearsal.ranges import check_min_tokens, check_ranges
 from server_adapters.rehearsal.runner import EngineDeadError, Runner, Stream
 from server_adapters.rehearsal.stream_faults import with_faults
 from server_adapters.rehearsal.streaming import Events, StreamingAnswer, StreamShape, WholeAnswer
@@ -61,22 +63,33 @@ class Face:
         faults = self.faults.for_request(number, now_s)
         _refuse_in_storm(faults)
         self._check_model(asked.model)
+        check_ranges(asked, self._tokenizer.vocab_size)
         asked.refuse_unsupported(speculating=self.config.spec != "off")
         scramble = self.faults.active("wrong_tokenizer", now_s) is not None
+        template = self._template(now_s)
         limit = self.config.max_model_len
         if isinstance(asked, ChatAsked):
             endpoint: Endpoint = "chat"
-            ids = chat_tokens(self._tokenizer, asked.messages, template=self.config.template, scramble=scramble)
-            most, fallback = asked.max_completion_tokens or asked.max_tokens, limit
+            check_length(sum(len(m.text()) for m in asked.messages), limit, self._tokenizer.longest)
+            ids = chat_tokens(self._tokenizer, asked.messages, template=template, scramble=scramble)
+            wanted, fallback = asked.max_completion_tokens, limit
+            wanted = asked.max_tokens if wanted is None else wanted
         else:
             endpoint = "completions"
-            ids = prompt_tokens(self._tokenizer, asked.only_prompt(), scramble=scramble)
-            most, fallback = asked.max_tokens, 16
+            prompt = asked.only_prompt()
+            check_length(len(prompt) if isinstance(prompt, str) else 0, limit, self._tokenizer.longest)
+            ids = prompt_tokens(self._tokenizer, prompt, scramble=scramble)
+            wanted, fallback = asked.max_tokens, 16
         asked = asked.with_defaults(self._sampling_defaults)
-        sampling = asked.sampling(max_tokens_for(most, fallback, len(ids), limit, strict=endpoint == "chat"))
+        most = max_tokens_for(wanted, fallback, len(ids), limit)
+        check_min_tokens(asked.min_tokens, most)
+        sampling = asked.sampling(most, asked.num_logprobs())
         public_id = request.headers.get("x-request-id") or secrets.token_hex(8)
         priority = self._priority(asked, request)
-        stream = self._submit(EngineRequest(public_id, tuple(ids), sampling, priority, asked.cache_salt), number)
+        wrong = output_faults(faults)
+        own_id = self.runner.free_id(public_id, number)
+        made = EngineRequest(own_id, tuple(ids), sampling, priority, asked.cache_salt, faults=wrong)
+        stream = self._submit(made, number)
         card = Card(
             f"{_ID_PREFIX[endpoint]}-{public_id}",
             int(time.time()),
@@ -94,9 +107,10 @@ class Face:
     def tokenize(self, asked: TokenizeAsked) -> Response:
         """Token ids of a prompt or of messages."""
         self._check_model(asked.model)
-        scramble = self.faults.active("wrong_tokenizer", time.monotonic()) is not None
+        now_s = time.monotonic()
+        scramble = self.faults.active("wrong_tokenizer", now_s) is not None
         if asked.messages is not None:
-            ids = chat_tokens(self._tokenizer, asked.messages, template=self.config.template, scramble=scramble)
+            ids = chat_tokens(self._tokenizer, asked.messages, template=self._template(now_s), scramble=scramble)
         elif asked.prompt is not None:
             ids = prompt_tokens(self._tokenizer, asked.prompt, scramble=scramble)
         else:
@@ -147,8 +161,12 @@ class Face:
             raise engine_dead(str(error)) from None
 
     def _check_model(self, asked: str | None) -> None:
-        if asked is not None and asked != self.config.model_name:
+        if asked and asked != self.config.model_name:
             raise unknown_model(asked, self.config.model_name)
+
+    def _template(self, now_s: float) -> Template:
+        wrong = self.faults.active("wrong_template", now_s) is not None
+        return OTHER_TEMPLATE[self.config.template] if wrong else self.config.template
 
     def _priority(self, asked: Asked, request: Request) -> int:
         """0 under fcfs, which ignores priorities."""
@@ -187,19 +205,21 @@ def _add_api_routes(app: FastAPI, face: Face) -> None:
     async def models() -> Response:
         return json_response(info.model_list(face.config, created))
 
-    @app.post("/v1/completions")
+    only_json = [Depends(refuse_other_media)]
+
+    @app.post("/v1/completions", dependencies=only_json)
     async def completions(asked: CompletionAsked, request: Request) -> Response:
         return await face.generate(asked, request)
 
-    @app.post("/v1/chat/completions")
+    @app.post("/v1/chat/completions", dependencies=only_json)
     async def chat(asked: ChatAsked, request: Request) -> Response:
         return await face.generate(asked, request)
 
-    @app.post("/tokenize")
+    @app.post("/tokenize", dependencies=only_json)
     async def tokenize(asked: TokenizeAsked) -> Response:
         return face.tokenize(asked)
 
-    @app.post("/detokenize")
+    @app.post("/detokenize", dependencies=only_json)
     async def detokenize(asked: DetokenizeAsked) -> Response:
         return face.detokenize(asked)
 
@@ -270,6 +290,7 @@ class Gate:
         await self._app(scope, receive, counted)
         route = getattr(scope.get("route"), "path", "none")
         sizes = _content_length(scope["headers"]), sent
+        status = status or 200  # the client went before the answer: a real front-end's handler ends as usual
         self._face.http.observe(route, scope["method"], status, sizes, time.monotonic() - started_s)
 
     def _allowed(self, scope: Scope) -> bool:

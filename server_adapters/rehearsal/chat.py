@@ -17,6 +17,7 @@ def prompt_tokens(tokenizer: Tokenizer, prompt: str | Sequence[int], *, scramble
     """Token ids of a prompt. `scramble`: every character by itself, as another tokenizer would cut."""
     if not isinstance(prompt, str):
         return list(prompt)
+    _check_text(prompt)
     if scramble:
         return [i for character in prompt for i in tokenizer.encode(character)]
     return tokenizer.encode(prompt)
@@ -28,6 +29,8 @@ def chat_tokens(
     """Token ids of a chat up to where the answer begins. `template` "system": one without a system message gets one."""
     if template == "system" and (not messages or messages[0].role != "system"):
         messages = [Message(role="system", content=SYSTEM_MESSAGE), *messages]
+    for message in messages:
+        _check_text(message.text())
     if not scramble:
         return tokenizer.render_chat([(m.role, m.text()) for m in messages])
     ids: list[int] = []
@@ -37,11 +40,38 @@ def chat_tokens(
     return [*ids, tokenizer.assistant_id]
 
 
-def max_tokens_for(asked: int | None, fallback: int, num_prompt: int, limit: int, *, strict: bool) -> int:
+def _check_text(text: str) -> None:
+    """A lone surrogate (JSON can carry one, UTF-8 cannot) is no text to a tokenizer."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        message = "TextEncodeInput must be Union[TextInputSequence, Tuple[InputSequence, InputSequence]]"
+        raise ApiError(message) from None
+
+
+def check_length(num_chars: int, limit: int, chars_per_token: int) -> None:
+    """ApiError for a text that cannot fit however it is cut, before it is cut. `chars_per_token`: of the longest."""
+    most = limit * chars_per_token
+    if num_chars > most:
+        raise ApiError(
+            f"This model's maximum context length is {limit} tokens. However, your prompt contains {num_chars} "
+            f"characters (more than {most} characters, which is the upper bound for {limit} input tokens). Please "
+            f"reduce the length of the input prompt. (parameter=input_text, value={num_chars})",
+            param="input_text",
+        )
+
+
+def max_tokens_for(asked: int | None, fallback: int, num_prompt: int, limit: int) -> int:
     """Tokens the answer may have: what was asked, within the model's length.
 
-    ApiError (400) for a prompt without room and for less than one token; with `strict` (chat) also where more
-    was asked than the model's whole length."""
+    ApiError (400) where more was asked than the model's whole length, for a prompt without room and for less than one
+    token."""
+    if asked is not None and asked > limit:
+        raise ApiError(
+            f"max_tokens={asked} cannot be greater than max_model_len={limit}. Please request fewer output tokens. "
+            f"(parameter=max_tokens, value={asked})",
+            param="max_tokens",
+        )
     room = limit - num_prompt
     if room < 0:
         raise ApiError(
@@ -51,12 +81,6 @@ def max_tokens_for(asked: int | None, fallback: int, num_prompt: int, limit: int
             param="input_tokens",
         )
     wanted = fallback if asked is None else asked
-    if strict and wanted > limit:
-        raise ApiError(
-            f"max_tokens is {wanted}, but the model's context length is {limit}. (parameter=max_tokens, "
-            f"value={wanted})",
-            param="max_tokens",
-        )
     given = min(wanted, room)
     if given < 1:
         raise ApiError(

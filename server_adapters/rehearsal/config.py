@@ -16,6 +16,7 @@ Dtype = Literal["bfloat16", "float16"]
 DTYPES: tuple[Dtype, ...] = ("bfloat16", "float16")
 Template = Literal["plain", "system"]
 TEMPLATES: tuple[Template, ...] = ("plain", "system")
+OTHER_TEMPLATE: Mapping[Template, Template] = {"plain": "system", "system": "plain"}
 #: Sampling fields that --generation-config may give a default, and their types.
 _DEFAULTABLE: Mapping[str, type[float] | type[int]] = {"temperature": float, "top_p": float, "top_k": int}
 SPEC_METRICS: tuple[SpecMetrics, ...] = ("none", "summary", "detailed")
@@ -32,6 +33,7 @@ class RehearsalConfig:
     `dtype` is told, and changes nothing else (both take two bytes). `template` "system" puts a system message before
     chats that begin with none. `generation_config`, "temperature=0.6,top_k=20": defaults of what a request leaves out,
     as a model's generation_config.json has them.
+    `numerics`: sigma of the noise of the target's logits, nat.
     `max_pending_truths`: finished requests kept for /rehearsal/truth.
     """
 
@@ -48,6 +50,7 @@ class RehearsalConfig:
     port: int = 0
     speed: float = 1.0
     jitter: float = 0.02
+    numerics: float = 0.0
     seed: int = 0
     faults: tuple[str, ...] = ()
     max_num_seqs: int = 256

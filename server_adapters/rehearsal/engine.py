@@ -12,15 +12,19 @@ round."""
 
 from __future__ import annotations
 
+from math import isfinite
+
 from server_adapters.rehearsal.admission import validate
 from server_adapters.rehearsal.hardware import Roofline
 from server_adapters.rehearsal.kvcache import BlockPool
 from server_adapters.rehearsal.models import Models, load_models
+from server_adapters.rehearsal.numerics import Numerics
+from server_adapters.rehearsal.output_faults import begin_faults
 from server_adapters.rehearsal.rows import Row
 from server_adapters.rehearsal.sampler import SequenceSampler
 from server_adapters.rehearsal.scheduler import Scheduler, SequenceState, StepPlan
 from server_adapters.rehearsal.steptime import StepClock
-from server_adapters.rehearsal.stopping import find_stop, trim
+from server_adapters.rehearsal.stopping import StopRule
 from server_adapters.rehearsal.tokenizer import Tokenizer
 from server_adapters.rehearsal.types import (
     EngineConfig,
@@ -31,7 +35,6 @@ from server_adapters.rehearsal.types import (
     QueueFullError,
     RequestError,
     RequestOutput,
-    SamplingParams,
     SpecStats,
     StepResult,
     Switches,
@@ -41,8 +44,8 @@ from server_adapters.rehearsal.types import (
 class Engine:
     """One engine replica. `switches` may be changed at any time and hold from the next step on.
 
-    Raises ValueError for a configuration that cannot run (unknown preset, weights or one full-length
-    request that do not fit the memory). Everything random derives from `config.seed` and the requests'
+    Raises ValueError for a configuration that cannot run (unknown preset, impossible noise, weights or one
+    full-length request that do not fit the memory). Everything random derives from `config.seed` and the requests'
     seeds."""
 
     def __init__(self, config: EngineConfig, models: Models | None = None) -> None:
@@ -70,6 +73,10 @@ class Engine:
         self._sequences: dict[str, SequenceState] = {}
         self._submitted = 0
         self._phantoms = config.phantom_rounds and speculation is not None and not speculation.schedule
+        if not (isfinite(config.numerics) and config.numerics >= 0.0):
+            raise ValueError(f"numerics must be finite and not negative, not {config.numerics}")
+        self._numerics = Numerics(config.numerics, config.seed) if config.numerics > 0.0 else None
+        self._steps = 0
         self._clock = StepClock(config, self.roofline)
         self.reset_counters()
 
@@ -117,10 +124,11 @@ class Engine:
         seed = params.seed if params.seed is not None else self.config.seed * 1_000_003 + number
         task_type = request.task_type or self.models.classify(request.prompt_token_ids)
         sampler = SequenceSampler(
-            self.models, task_type, request.prompt_token_ids, params, seed, speculation, self.switches
+            self.models, task_type, request.prompt_token_ids, params, seed, speculation, self.switches, self._numerics
         )
         spec = SpecStats(speculation.num_speculative_tokens) if speculation else None
-        sequence = SequenceState(request, sampler, spec, number, now_s)
+        rule = StopRule(params, self.tokenizer.eos_id, request.faults)
+        sequence = SequenceState(request, sampler, spec, number, now_s, rule)
         self._sequences[request.request_id] = sequence
         self._scheduler.add(sequence)
 
@@ -139,6 +147,9 @@ class Engine:
         plan = self._scheduler.plan(k)
         if not plan.prefills and not plan.decodes:
             return None
+        self._steps += 1
+        if self._numerics is not None:
+            self._numerics.begin(self._steps)
         self._book_admissions(plan, now_s)
         prefilled = sum(tokens for _, tokens in plan.prefills)
         proposals = [(s, *self._propose(s, drafts)) for s, drafts in plan.decodes]
@@ -171,6 +182,7 @@ class Engine:
         return speculation.k_for(len(self._scheduler.running))
 
     def _propose(self, sequence: SequenceState, most: int) -> tuple[list[int], list[Row | None]]:
+        self._begin_faults(sequence)
         if most == 0 or self.config.speculation is None:
             return [], []
         limit = self.config.speculation.draft_max_model_len
@@ -197,6 +209,7 @@ class Engine:
         phantom = k if self._phantoms and hit_all_but_one and alone else 0
         if phantom:
             self._count_round(sequence, phantom, 0)
+        self._begin_faults(sequence)
         new_tokens, _ = sequence.sampler.verify([], [])
         return self._emit(sequence, new_tokens, phantom, 0, end_s)
 
@@ -204,9 +217,9 @@ class Engine:
         self, sequence: SequenceState, tokens: list[int], drafted: int, accepted: int, end_s: float
     ) -> RequestOutput:
         """Trim, append and book new tokens of a sequence whose other tokens are all computed."""
-        params, position = sequence.request.sampling, len(sequence.token_ids) - sequence.num_prompt
+        rule, position = sequence.stop_rule, len(sequence.token_ids) - sequence.num_prompt
         room = self.config.max_model_len - len(sequence.token_ids)
-        kept, reason, stop_id = trim(tokens, position, room, params, self.tokenizer.eos_id)
+        kept, reason, stop_reason = rule.cut(tokens, position, room)
         sequence.token_ids += kept
         self.counters.generation_tokens += len(kept)
         self._scheduler.computed(sequence, len(sequence.token_ids) - 1)
@@ -214,21 +227,17 @@ class Engine:
         times.last_token_s = end_s
         if times.first_token_s is None:
             times.first_token_s = end_s
-        stop_reason: str | int | None = stop_id
         text_end = None
-        if params.stop and (found := self._find_stop(sequence, params)) is not None:
-            reason, (stop_reason, text_end) = "stop", found
+        if rule.has_strings:
+            text = self.tokenizer.decode(sequence.token_ids[sequence.num_prompt :])
+            if (found := rule.search(text, position + len(kept))) is not None:
+                reason, (stop_reason, text_end) = "stop", found
         if reason is not None:
             self._finish(sequence, reason)
         return self._output(sequence, kept, reason, stop_reason, text_end, drafted, accepted)
 
-    def _find_stop(self, sequence: SequenceState, params: SamplingParams) -> tuple[str, int] | None:
-        """A stop string in the text that was not searched yet; text within `min_tokens` never stops."""
-        text = self.tokenizer.decode(sequence.token_ids[sequence.num_prompt :])
-        if len(sequence.token_ids) - sequence.num_prompt < params.min_tokens:
-            sequence.unstopped_text_at = len(text)
-            return None
-        return find_stop(text, params.stop, sequence.unstopped_text_at)
+    def _begin_faults(self, sequence: SequenceState) -> None:
+        begin_faults(sequence, self._scheduler.running, self.config.seed, self.tokenizer.output_size)
 
     def _finish(self, sequence: SequenceState, reason: FinishReason) -> None:
         self.counters.request_success[reason] += 1
@@ -269,6 +278,7 @@ class Engine:
             sequence.num_preemptions,
             sequence.times,
             sequence.spec,
+            None if sequence.request.sampling.logprobs is None else sequence.sampler.logprobs[: len(tokens)],
         )
 
     def _book_admissions(self, plan: StepPlan, now_s: float) -> None:

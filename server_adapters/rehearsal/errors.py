@@ -64,6 +64,14 @@ def not_supported(what: str, param: str) -> ApiError:
     return ApiError(f"{what} is not supported by the rehearsal engine.", param=param)
 
 
+async def refuse_other_media(request: Request) -> None:
+    """ApiError for a body that is not called JSON; parameters of the type are no matter."""
+    media_type = request.headers.get("content-type", "").lower().partition(";")[0].strip()
+    if media_type != "application/json":
+        message = "1 validation error:\n  Unsupported Media Type: Only 'application/json' is allowed"
+        raise ApiError(message, kind="Bad Request")
+
+
 async def on_api_error(request: Request, error: Exception) -> Response:
     """Handler of ApiError."""
     assert isinstance(error, ApiError)

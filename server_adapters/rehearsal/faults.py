@@ -16,7 +16,7 @@ from typing import Any
 from zlib import crc32
 
 from server_adapters.rehearsal.config import parse_options
-from server_adapters.rehearsal.types import Switches
+from server_adapters.rehearsal.types import OutputFaults, Switches
 
 Value = float | str
 
@@ -38,11 +38,17 @@ def _kind(what: str, per_request: bool = True, **defaults: Value) -> Kind:
 KINDS: Mapping[str, Kind] = MappingProxyType(
     {
         "no_correction": _kind("a rejected draft is replaced from p, not from max(0, p - q)", False),
-        "draft_drift": _kind("drafts come from a shuffled distribution with probability `bias`", False, bias=1.0),
+        "draft_drift": _kind("drafts come from a shuffled distribution with probability `bias`, which it reaches in "
+                             "`ramp_s`", False, bias=1.0, ramp_s=0.0),
         "stale_draft": _kind("the drafter has not seen the last token", False),
         "cold_start": _kind("steps take `factor` times as long", False, factor=5.0),
         "memory_growth": _kind("the process keeps `mb_per_s` more megabytes each second, `max_mb` at most", False,
                                mb_per_s=10.0, max_mb=200.0),
+        "junk_after_stop": _kind("output goes on for `tokens` past EOS, stop ids and stop strings", tokens=16),
+        "early_stop": _kind("the output ends at `at_tokens` as if it had stopped", at_tokens=8),
+        "cross_talk": _kind("from `at_tokens` on the output is what another live request goes on with", at_tokens=8),
+        "loop": _kind("from `at_tokens` on the output repeats its last `period` tokens", at_tokens=16, period=6),
+        "garble": _kind("from `at_tokens` on the output is random tokens", at_tokens=8),
         "buffering_proxy": _kind("events are held and sent in one write every `hold_s`", hold_s=0.25),
         "coalesce": _kind("`events` SSE events a write", events=4),
         "stream_interval": _kind("a chunk carries at least `tokens` tokens", tokens=10),
@@ -57,9 +63,14 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
         "early_role": _kind("the role chunk is sent when the request is accepted"),
         "late_role": _kind("the role chunk is sent after the first content"),
         "wrong_tokenizer": _kind("prompts are cut into single characters", False),
+        "wrong_template": _kind("chats get the other template than --template names", False),
         "storm_429": _kind("HTTP 429", retry_after=0.0),
         "storm_503": _kind("HTTP 503", retry_after=0.0),
-        "engine_dead": _kind("the engine is dead: running streams end with an error, /health is 503", False),
+        "engine_dead": _kind("the engine is dead: running streams end with an error, new requests get 500, /health is "
+                             "503; the process ends after `exit_s` (inf: never)", False, exit_s=math.inf),
+        "crash_on": _kind("a prompt of more than `tokens` kills the engine at its first step; a new one takes over "
+                          "after `down_s`, the process ends after `exit_s` (inf: never)", False, tokens=2048,
+                          down_s=math.inf, exit_s=math.inf),
         "slow_metrics": _kind("/metrics waits `seconds`", False, seconds=3.0),
         "broken_metrics": _kind("/metrics answers with `as`: html, empty, truncated, 500 or hang", False,
                                 **{"as": "html"}),
@@ -68,6 +79,10 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
         "port_flap": _kind("the port is closed for `closed_s`, open connections are cut; once", False, closed_s=2.0),
     }
 )  # fmt: skip
+#: Faults of the tokens themselves.
+OUTPUT_FAULTS = frozenset({"junk_after_stop", "early_stop", "cross_talk", "loop", "garble"})
+#: Faults inside the engine: those that virtual time can play as well.
+ENGINE_FAULTS = OUTPUT_FAULTS | {"no_correction", "draft_drift", "stale_draft", "cold_start"}
 _COMMON: Mapping[str, float] = {"share": 1.0, "after": 0.0, "for": math.inf}
 
 
@@ -86,14 +101,21 @@ class Fault:
         """Whether it holds at `now_s`."""
         return 0.0 <= now_s - self.since_s - self.after_s < self.for_s
 
+    def ramped(self, now_s: float) -> float:
+        """How far it is grown: from 0 where it begins to 1 after `ramp_s`."""
+        ramp_s = self.number("ramp_s")
+        return 1.0 if ramp_s <= 0 else min(1.0, (now_s - self.since_s - self.after_s) / ramp_s)
+
     def number(self, key: str) -> float:
         """A numeric parameter."""
         return float(self.params[key])
 
     def shown(self) -> dict[str, Any]:
-        """For JSON; an endless `for` is None."""
-        lasts = None if math.isinf(self.for_s) else self.for_s
-        return {"share": self.share, "after": self.after_s, "for": lasts, **self.params}
+        """For JSON; None is endless."""
+        return {key: None if value == math.inf else value for key, value in self._options().items()}
+
+    def _options(self) -> dict[str, Value]:
+        return {"share": self.share, "after": self.after_s, "for": self.for_s, **self.params}
 
 
 class Faults:
@@ -156,11 +178,29 @@ class Faults:
         drift, cold = self.active("draft_drift", now_s), self.active("cold_start", now_s)
         switches.correction = self.active("no_correction", now_s) is None
         switches.stale_draft = self.active("stale_draft", now_s) is not None
-        switches.draft_bias = 0.0 if drift is None else drift.number("bias")
+        switches.draft_bias = 0.0 if drift is None else drift.number("bias") * drift.ramped(now_s)
         switches.slowdown = 1.0 if cold is None else cold.number("factor")
 
     def _chance(self, name: str, number: int) -> float:
         return crc32(f"{self._seed}/{name}/{number}".encode()) / 2**32
+
+
+def output_faults(hit: Mapping[str, Fault]) -> OutputFaults | None:
+    """What the faults that hit a request do to its output; None where they leave it alone."""
+
+    def whole(name: str, key: str) -> int | None:
+        return int(hit[name].number(key)) if name in hit else None
+
+    if not hit.keys() & OUTPUT_FAULTS:
+        return None
+    return OutputFaults(
+        junk_after_stop=whole("junk_after_stop", "tokens"),
+        early_stop_at=whole("early_stop", "at_tokens"),
+        cross_talk_at=whole("cross_talk", "at_tokens"),
+        loop_at=whole("loop", "at_tokens"),
+        loop_period=max(1, whole("loop", "period") or 1),
+        garble_at=whole("garble", "at_tokens"),
+    )
 
 
 def _value(name: str, key: str, value: Any, default: Value) -> Value:

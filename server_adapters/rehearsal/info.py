@@ -116,7 +116,12 @@ def server_info(config: RehearsalConfig, engine: Engine) -> dict[str, Any]:
         "device_config": {"device": "cuda"},
         "speculative_config": _speculative(config, engine),
         "observability_config": {"per_request_spec_decode_metrics": _spec_metrics(config)},
-        "rehearsal_config": {"hardware": made.hardware, "speed": made.speed, "jitter": made.jitter},
+        "rehearsal_config": {
+            "hardware": made.hardware,
+            "speed": made.speed,
+            "jitter": made.jitter,
+            "numerics": made.numerics,
+        },
     }
     system = {
         "vllm_version": VERSION,

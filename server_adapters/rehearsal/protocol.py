@@ -4,15 +4,35 @@ as vLLM does; fields that would change the output and that the engine does not h
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from server_adapters.rehearsal.errors import ApiError, not_supported
 from server_adapters.rehearsal.types import SamplingParams
 
+#: Stop strings of a request at most.
+MOST_STOPS = 4
 _MAX_LOGPROBS = 20
+_MOST_BIAS = 100.0
 _INT64 = 2**63
+
+
+def _number(param: str) -> BeforeValidator:
+    """vLLM takes no text for these numbers, not even "5", and says so in a BadRequestError."""
+
+    def checked(value: Any) -> Any:
+        if value is not None and not isinstance(value, int | float):
+            message = f"`{param}` must be an integer. (parameter={param}, value={value})"
+            raise ApiError(message, param=param)
+        return value
+
+    return BeforeValidator(checked)
+
+
+TokenId = Annotated[int, Field(ge=0)]
+Logprobs = Annotated[int, _number("logprobs")]
+TopLogprobs = Annotated[int, _number("top_logprobs")]
 
 
 class StreamOptions(BaseModel):
@@ -33,10 +53,9 @@ class Asked(BaseModel):
     top_p: float | None = None
     top_k: int | None = None
     min_p: float | None = None
-    n: int | None = 1
-    best_of: int | None = None
+    n: int = 1
     seed: int | None = Field(None, ge=-_INT64, lt=_INT64)
-    stop: str | list[str] | None = None
+    stop: str | Annotated[list[str], Field(max_length=MOST_STOPS)] | None = None
     stop_token_ids: list[int] | None = None
     min_tokens: int = 0
     ignore_eos: bool = False
@@ -51,7 +70,7 @@ class Asked(BaseModel):
     structured_outputs: dict[str, Any] | None = None
     guided_json: str | dict[str, Any] | None = None
     use_beam_search: bool = False
-    cache_salt: str | None = Field(None, min_length=1)
+    cache_salt: str | None = None
     priority: int = 0
     return_token_ids: bool | None = None
 
@@ -69,9 +88,12 @@ class Asked(BaseModel):
         """Raise ApiError (400) for what the engine cannot do, or vLLM refuses."""
         if self.stream_options is not None and not self.stream:
             raise ApiError("Stream options can only be defined when `stream=True`.", param="stream_options")
-        if self.n is not None and self.n != 1:
-            if self.n < 1:
-                raise ApiError(f"n must be at least 1, got {self.n}. (parameter=n, value={self.n})", param="n")
+        if self.cache_salt == "":
+            raise ApiError(
+                "Parameter 'cache_salt' must be a non-empty string if provided. (parameter=cache_salt)",
+                param="cache_salt",
+            )
+        if self.n != 1:
             raise not_supported(f"n = {self.n}", "n")
         min_p = self.min_p if self.temperature != 0 else None  # greedy needs no min_p
         if speculating and (min_p or self.logit_bias):
@@ -79,12 +101,9 @@ class Asked(BaseModel):
                 "The min_p and logit_bias sampling parameters are not yet supported with speculative decoding."
             )
         neutral = {
-            "min_p": not min_p,
-            "logit_bias": not self.logit_bias,
             "presence_penalty": not self.presence_penalty,
             "frequency_penalty": not self.frequency_penalty,
             "repetition_penalty": self.repetition_penalty in (None, 1.0),
-            "best_of": self.best_of in (None, 1),
             "use_beam_search": not self.use_beam_search,
             "structured_outputs": not self.structured_outputs,
             "guided_json": not self.guided_json,
@@ -98,8 +117,9 @@ class Asked(BaseModel):
         """The request with the server's values for what it leaves out."""
         return self.model_copy(update={key: v for key, v in defaults.items() if getattr(self, key) is None})
 
-    def sampling(self, max_tokens: int) -> SamplingParams:
-        """Sampling of the engine. ApiError for values outside their range is the engine's to raise."""
+    def sampling(self, max_tokens: int, num_logprobs: int | None) -> SamplingParams:
+        """Sampling of the engine, which raises RequestError for values outside their range. `num_logprobs`: how many
+        of the most likely tokens are told beside each emitted one; None: log probabilities are not asked for."""
         stop = (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ())
         return SamplingParams(
             temperature=1.0 if self.temperature is None else self.temperature,
@@ -111,30 +131,43 @@ class Asked(BaseModel):
             ignore_eos=self.ignore_eos,
             stop=stop,
             stop_token_ids=tuple(self.stop_token_ids or ()),
+            logprobs=num_logprobs,
+            min_p=self.min_p or 0.0,
+            logit_bias=tuple(
+                (int(i), min(max(b, -_MOST_BIAS), _MOST_BIAS)) for i, b in (self.logit_bias or {}).items()
+            ),
         )
 
 
 class CompletionAsked(Asked):
     """POST /v1/completions."""
 
-    prompt: str | list[str] | list[int] | list[list[int]] | None = None
-    logprobs: int | None = None
+    prompt: list[TokenId] | list[list[TokenId]] | str | list[str] | None = None
+    logprobs: Logprobs | None = None
     echo: bool | None = False
     suffix: str | None = None
 
     def refuse_unsupported(self, *, speculating: bool) -> None:
         super().refuse_unsupported(speculating=speculating)
-        _refuse_logprobs(self.logprobs, "logprobs")
+        _check_logprobs(self.logprobs, "logprobs")
         if self.echo:
             raise not_supported("echo", "echo")
         if self.suffix:
             raise ApiError("suffix is not currently supported", param="suffix")
 
+    def num_logprobs(self) -> int | None:
+        """Of `sampling`."""
+        return self.logprobs
+
     def only_prompt(self) -> str | list[int]:
         """The prompt. ApiError where there is none, or more than one."""
         prompt = self.prompt
+        if prompt == []:
+            raise ApiError("You must pass at least one prompt")
         if not prompt:
-            raise ApiError("Either prompt or prompt_embeds must be provided and non-empty.", param="prompt")
+            raise ApiError(
+                "Either prompt or prompt_embeds must be provided and non-empty. (parameter=prompt)", param="prompt"
+            )
         if isinstance(prompt, str):
             return prompt
         first = prompt[0]
@@ -143,7 +176,7 @@ class CompletionAsked(Asked):
         if len(prompt) > 1:
             raise not_supported("more than one prompt in a request", "prompt")
         if not first:
-            raise ApiError("The prompt must not be empty.", param="prompt")
+            raise ApiError("The decoder prompt cannot be empty")
         return first
 
 
@@ -154,6 +187,14 @@ class Message(BaseModel):
 
     role: str
     content: str | list[dict[str, Any]] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _content_is_no_null(cls, data: Any) -> Any:
+        """vLLM takes a message without content, and one of the assistant's with null."""
+        if isinstance(data, dict) and data.get("content", "") is None and data.get("role") != "assistant":
+            raise ValueError("Input should be a valid string")
+        return data
 
     def text(self) -> str:
         """The text of all parts. ApiError for parts that are no text."""
@@ -171,18 +212,26 @@ class ChatAsked(Asked):
     messages: list[Message]
     max_completion_tokens: int | None = None
     logprobs: bool | None = False
-    top_logprobs: int | None = 0
+    top_logprobs: TopLogprobs | None = 0
     tools: list[dict[str, Any]] | None = None
 
     def refuse_unsupported(self, *, speculating: bool) -> None:
         super().refuse_unsupported(speculating=speculating)
         if not self.messages:
-            raise ApiError("messages must not be empty", param="messages")
-        _refuse_logprobs(self.top_logprobs or None, "top_logprobs")
-        if self.logprobs:
-            raise not_supported("logprobs", "logprobs")
+            message = "Cannot apply chat template to an empty conversation. Provide at least one message."
+            raise ApiError(message)
+        if self.top_logprobs and not self.logprobs and (self.top_logprobs > 0 or self.top_logprobs == -1):
+            raise ApiError(
+                "when using `top_logprobs`, `logprobs` must be set to true. (parameter=top_logprobs)",
+                param="top_logprobs",
+            )
+        _check_logprobs(self.top_logprobs, "top_logprobs")
         if self.tools:
             raise not_supported("tools", "tools")
+
+    def num_logprobs(self) -> int | None:
+        """Of `sampling`."""
+        return (self.top_logprobs or 0) if self.logprobs else None
 
 
 class TokenizeAsked(BaseModel):
@@ -207,11 +256,20 @@ class SpeculationAsked(BaseModel):
     enabled: bool
 
 
-def _refuse_logprobs(asked: int | None, param: str) -> None:
+def _bounded(bias: float) -> float:
+    return min(max(bias, -_MOST_BIAS), _MOST_BIAS)
+
+
+def _check_logprobs(asked: int | None, param: str) -> None:
+    """At most 20. -1 means the whole vocabulary, which is more; vLLM names `logprobs` then on both endpoints."""
     if asked is None:
         return
-    if not -1 <= asked <= _MAX_LOGPROBS:
+    if asked < -1:
+        raise ApiError(f"`{param}` must be a positive value or -1. (parameter={param}, value={asked})", param=param)
+    if asked == -1 or asked > _MAX_LOGPROBS:
+        wanted = "the whole vocabulary" if asked == -1 else asked
         raise ApiError(
-            f"Requested sample logprobs of {asked}, which is greater than max allowed: {_MAX_LOGPROBS}", param=param
+            f"Requested sample logprobs of {wanted}, which is greater than max allowed: {_MAX_LOGPROBS} "
+            f"(parameter=logprobs, value={wanted})",
+            param="logprobs",
         )
-    raise not_supported(param, param)

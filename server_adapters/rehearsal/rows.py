@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass
+from math import exp, inf, log
 
 import numpy as np
 
 from server_adapters.rehearsal.ngram import Floats, NGramModel, Node
+from server_adapters.rehearsal.numerics import Numerics
+from server_adapters.rehearsal.types import TokenLogprobs
 
 GREEDY_BELOW = 1e-5
 _SHUFFLE = 7
@@ -35,20 +38,40 @@ class Row:
         return Row(np.roll(self.vector, _SHUFFLE))
 
 
+def token_logprobs(vector: Floats, token_id: int, top: int) -> TokenLogprobs:
+    """Log probabilities of a token and of the `top` most likely ones, of a raw distribution (sum 1)."""
+    best: list[int] = []
+    if top > 0:
+        lowest = np.partition(vector, -top)[-top] if top < len(vector) else -inf
+        among = np.flatnonzero(vector >= lowest)  # in order of ids, so that a stable sort ranks ties by id
+        best = among[np.argsort(-vector[among], kind="stable")][:top].tolist()
+    own = float(vector[token_id]) if token_id < len(vector) else 0.0
+    return TokenLogprobs(token_id, _log(own), tuple((i, _log(float(vector[i]))) for i in best))
+
+
+def _log(p: float) -> float:
+    return log(p) if p > 0.0 else -inf
+
+
 @dataclass(frozen=True, slots=True)
 class RowShape:
     """What turns a model's p into the sampled p: order of application as in vLLM (mask, temperature, top-k,
-    top-p)."""
+    top-p; logit bias before, min-p after the temperature)."""
 
     temperature: float
     top_p: float
     top_k: int
     masked_ids: tuple[int, ...] = ()
+    min_p: float = 0.0
+    logit_bias: tuple[tuple[int, float], ...] = ()
 
     def apply(self, vector: Floats) -> Floats:
         """The sampled distribution for a raw one; temperature 0 puts all mass on the first argmax."""
         if self.masked_ids:
             vector[list(self.masked_ids)] = 0.0
+        for token_id, bias in self.logit_bias:
+            if token_id < len(vector):
+                vector[token_id] *= exp(bias)
         if self.temperature < GREEDY_BELOW:
             best = int(vector.argmax())
             vector[:] = 0.0
@@ -57,6 +80,8 @@ class RowShape:
         if self.temperature != 1.0:
             vector /= vector.max()
             np.power(vector, 1.0 / self.temperature, out=vector)
+        if self.min_p > 0.0:
+            vector[vector < self.min_p * vector.max()] = 0.0
         if self.top_p < 1.0 or self.top_k > 0:
             self._truncate(vector)
         vector /= vector.sum()
@@ -90,6 +115,11 @@ class RowView:
         self.rows[node] = row
         self._views.count_recent()
         return row
+
+    def perturbed(self, node: Node, numerics: Numerics) -> tuple[Row, Floats]:
+        """A row that is made for this once, with noise, and the raw distribution behind it; nothing is kept."""
+        raw = numerics.perturb(self._model.probs(node))
+        return Row(self._shape.apply(raw.copy())), raw
 
     def age(self) -> None:
         """Drop the older rows; the recent ones become older."""

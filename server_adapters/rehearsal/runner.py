@@ -9,63 +9,24 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from server_adapters.rehearsal.engine import Engine
-from server_adapters.rehearsal.faults import Faults
+from server_adapters.rehearsal.faults import Fault, Faults
 from server_adapters.rehearsal.histograms import EngineHistograms
-from server_adapters.rehearsal.types import EngineCounters, EngineRequest, RequestOutput, StepResult
+from server_adapters.rehearsal.lag import Lag
+from server_adapters.rehearsal.types import EngineCounters, EngineRequest, RequestOutput, StepResult, TokenLogprobs
 
 GIVE_UP_S = 0.25
-SATURATED_LAG_S = 0.05
-_SATURATED_FOR_S = 5.0
+
+
+#: What vLLM's front-end says of a dead engine.
+DEATH = "EngineCore encountered an issue. See stack trace (above) for the root cause."
 
 
 class EngineDeadError(RuntimeError):
     """The engine has ended; nothing is served any more."""
-
-
-@dataclass(slots=True)
-class Lag:
-    """How late outputs are written, against the end of their step. Seconds."""
-
-    count: int = 0
-    total_s: float = 0.0
-    max_s: float = 0.0
-    last_s: float = 0.0
-    forgone_s: float = 0.0
-    saturated_at_s: float = -1e9
-
-    def observe(self, late_s: float, now_s: float) -> None:
-        """One output written `late_s` after its time."""
-        self.count += 1
-        self.total_s += late_s
-        self.last_s = late_s
-        if late_s > self.max_s:
-            self.max_s = late_s
-        if late_s > SATURATED_LAG_S:
-            self.saturated_at_s = now_s
-
-    def give_up(self, late_s: float, now_s: float) -> None:
-        """The axis moves by `late_s`."""
-        self.forgone_s += late_s
-        self.saturated_at_s = now_s
-
-    def saturated(self, now_s: float) -> bool:
-        """Whether an output of the last seconds was later than SATURATED_LAG_S."""
-        return now_s - self.saturated_at_s < _SATURATED_FOR_S
-
-    def shown(self, now_s: float) -> dict[str, float | int | bool | None]:
-        """For JSON."""
-        return {
-            "outputs": self.count,
-            "mean_s": self.total_s / self.count if self.count else None,
-            "max_s": self.max_s,
-            "last_s": self.last_s,
-            "forgone_s": self.forgone_s,
-            "saturated": self.saturated(now_s),
-        }
 
 
 @dataclass(slots=True)
@@ -76,6 +37,7 @@ class Delta:
     due_s: float
     final: RequestOutput | None
     error: str | None = None
+    logprobs: list[TokenLogprobs] = field(default_factory=list)
 
 
 @dataclass(slots=True, eq=False)
@@ -89,6 +51,7 @@ class Stream:
     due_s: float = 0.0
     final: RequestOutput | None = None
     error: str | None = None
+    logprobs: list[TokenLogprobs] = field(default_factory=list)
     num_cached_tokens: int = 0
     last_token_s: float | None = None
     draft_time_s: float = 0.0
@@ -106,6 +69,8 @@ class Stream:
     def push(self, output: RequestOutput, due_s: float) -> None:
         """Add what a step gave."""
         self.pending += output.new_token_ids
+        if output.logprobs:
+            self.logprobs += output.logprobs
         self.num_cached_tokens = output.num_cached_tokens
         self.due_s = due_s
         if output.finish_reason is not None:
@@ -122,8 +87,8 @@ class Stream:
         if not self.pending and not self.ended:
             self._waiter = asyncio.get_running_loop().create_future()
             await self._waiter
-        delta = Delta(self.pending, self.due_s, self.final, self.error)
-        self.pending = []
+        delta = Delta(self.pending, self.due_s, self.final, self.error, self.logprobs)
+        self.pending, self.logprobs = [], []
         return delta
 
     def _wake(self) -> None:
@@ -140,6 +105,8 @@ class Runner:
         self.faults = faults
         self.lag = Lag()
         self.dead: str | None = None
+        self.died_of: Fault | None = None
+        self.died_s = 0.0
         self.created_s = time.time()
         self.histograms = EngineHistograms(engine.config.max_model_len)
         self.speculation_enabled = True
@@ -148,6 +115,7 @@ class Runner:
         self._numbers = 0
         self._visible: EngineCounters | None = None
         self._clock_s = 0.0
+        self._crash: Fault | None = None
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -172,6 +140,10 @@ class Runner:
         """Counters of everything delivered so far."""
         return self._visible or self.engine.counters
 
+    def free_id(self, asked: str, number: int) -> str:
+        """An id for the engine: the one that was asked for, with the request's number where it is in use."""
+        return f"{asked}-{number}" if asked in self._streams else asked
+
     def next_number(self) -> int:
         """Ordinal of a request, for faults and ids."""
         self._numbers += 1
@@ -187,6 +159,9 @@ class Runner:
         self.engine.submit(request, min(now_s, self._clock_s))
         stream = Stream(request, number)
         self._streams[request.request_id] = stream
+        crash = self.faults.active("crash_on", now_s)
+        if crash is not None and len(request.prompt_token_ids) > crash.number("tokens"):
+            self._crash = crash
         self._wake.set()
         return stream
 
@@ -216,9 +191,10 @@ class Runner:
         self.histograms = EngineHistograms(self.engine.config.max_model_len)
         self.created_s = time.time()
 
-    def kill(self, message: str) -> None:
-        """The engine is dead: every running stream ends with an error, nothing new is taken."""
-        self.dead = message
+    def kill(self, message: str, fault: Fault | None = None) -> None:
+        """The engine is dead, of a fault or in earnest: running streams end with an error, nothing new is taken."""
+        self.dead, self.died_of, self.died_s = message, fault, time.monotonic()
+        self._crash = None
         self._visible = None
         if self._task is not None and self._task is not asyncio.current_task():
             self._task.cancel()
@@ -229,7 +205,7 @@ class Runner:
 
     def revive(self) -> None:
         """A new engine process took over: it serves again, counters at zero."""
-        self.dead = None
+        self.dead = self.died_of = None
         self.reset_counters()
         self.start()
 
@@ -246,6 +222,9 @@ class Runner:
             self._wake.clear()
             await self._wake.wait()
             self._clock_s = time.monotonic()
+        if self._crash is not None:
+            self.kill(DEATH, self._crash)
+            return
         late_s = time.monotonic() - self._clock_s
         if late_s > GIVE_UP_S:
             self.lag.give_up(late_s, time.monotonic())
@@ -327,5 +306,6 @@ class Runner:
             "verify_time_s": stream.verify_time_s,
             "per_step_accepted": spec.per_step_accepted if spec else None,
             "per_step_drafted": spec.per_step_drafted if spec else None,
+            "output_faults": asdict(stream.request.faults) if stream.request.faults else None,
         }
         self._truths.append((truth, stream))

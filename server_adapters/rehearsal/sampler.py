@@ -11,13 +11,17 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from server_adapters.rehearsal.models import Models
+from server_adapters.rehearsal.ngram import Floats, Node
+from server_adapters.rehearsal.numerics import Numerics
 from server_adapters.rehearsal.proposer import NGramProposer
-from server_adapters.rehearsal.rows import Row, RowShape
-from server_adapters.rehearsal.types import SamplingParams, SpeculationConfig, Switches, TaskType
+from server_adapters.rehearsal.rows import Row, RowShape, token_logprobs
+from server_adapters.rehearsal.scripts import Script
+from server_adapters.rehearsal.types import SamplingParams, SpeculationConfig, Switches, TaskType, TokenLogprobs
 
 _BUFFERED_UNIFORMS = 64
 
@@ -48,7 +52,8 @@ def residual_token(p: Row, q: Row | None, drafted: int, u: float) -> int:
 
 class SequenceSampler:
     """The sampling state of one request. `task_type` picks the models; `position` counts the tokens drawn
-    so far."""
+    so far; `logprobs` are those of the last `verify`, where the request wants them; a `script` says the tokens instead
+    of the target. With `numerics` the target's rows have noise; the drafter's, which change no output, have none."""
 
     def __init__(
         self,
@@ -59,9 +64,13 @@ class SequenceSampler:
         seed: int,
         speculation: SpeculationConfig | None,
         switches: Switches,
+        numerics: Numerics | None = None,
     ) -> None:
         self.position = 0
-        self._switches = switches
+        self.script: Script | None = None
+        self.logprobs: list[TokenLogprobs] = []
+        self._num_logprobs = params.logprobs
+        self._switches, self._numerics = switches, numerics
         self._min_tokens = params.min_tokens
         self._eos_id = models.tokenizer.eos_id
         self._target, self._draft = models.target[task_type], models.draft[task_type]
@@ -70,39 +79,65 @@ class SequenceSampler:
         self._target_node, self._draft_node = models.start(task_type, prompt_token_ids)
         self._stale_node = self._draft_node
         self._uniforms = uniforms(seed)
-        shape = RowShape(params.temperature, params.top_p, params.top_k)
+        shape = RowShape(
+            params.temperature, params.top_p, params.top_k, min_p=params.min_p, logit_bias=params.logit_bias
+        )
         sayable = models.tokenizer.output_size
         self._output_size = sayable
         masked_ids = tuple(sorted(t for t in {self._eos_id, *params.stop_token_ids} if t < sayable))
-        masked = RowShape(params.temperature, params.top_p, params.top_k, masked_ids) if params.min_tokens else shape
-        views = models.views
-        self._target_views = views.get(self._target, masked), views.get(self._target, shape)
-        self._draft_views = views.get(self._draft, masked), views.get(self._draft, shape)
+        masked = replace(shape, masked_ids=masked_ids) if params.min_tokens else shape
+        self._shapes = masked, shape
+        self._views = models.views
+        self._set_views()
         self._lookup = None
         if speculation is not None and speculation.method == "ngram":
             self._lookup = NGramProposer(prompt_token_ids, speculation.prompt_lookup_min, speculation.prompt_lookup_max)
+
+    def _set_views(self) -> None:
+        """The rows of both models under this request's sampling, until `min_tokens` and after."""
+        get, (masked, plain) = self._views.get, self._shapes
+        self._target_views = get(self._target, masked), get(self._target, plain)
+        self._draft_views = get(self._draft, masked), get(self._draft, plain)
+        self._raw_view = None if self._num_logprobs is None else get(self._target, RowShape(1.0, 1.0, 0))
+
+    def adopt(self, other: SequenceSampler) -> None:
+        """Go on in the context of another request, as if its cache were ours; sampling and chance stay our own."""
+        self._target, self._draft, self._break_tables = other._target, other._draft, other._break_tables
+        self._target_node, self._draft_node, self._stale_node = other._target_node, other._draft_node, other._stale_node
+        self._breaks = other._breaks
+        self._set_views()
 
     def propose(self, k: int) -> tuple[list[int], list[Row | None]]:
         """At most k draft tokens, and for each the distribution it was drawn from (None: certain)."""
         if self._lookup is not None:
             tokens = self._lookup.propose(k)
             return tokens, [None] * len(tokens)
+        if self.script is not None and self.script.drafted:
+            return self.script.tokens(self.position, k), [None] * k
         return self._propose_with_model(k)
 
     def verify(self, drafts: Sequence[int], proposals: Sequence[Row | None]) -> tuple[list[int], int]:
         """Tokens of one step and how many drafts were accepted: always accepted + 1 tokens. No drafts:
         plain decoding."""
+        if self.script is not None:
+            return self._follow(self.script, drafts)
         target, draft, tables, draws = self._target, self._draft, self._break_tables, self._uniforms
         masked, plain = self._target_views
+        numerics = self._numerics
         sayable = self._output_size
         unmasked_at = self._min_tokens - self.position
         node, draft_node, stale, number = self._target_node, self._draft_node, self._stale_node, self._breaks
         emitted: list[int] = []
+        raws: list[Floats] | None = None if self._raw_view is None else []
         accepted = 0
         going = True
         while going:
             view = plain if accepted >= unmasked_at else masked
-            row = view.rows.get(node.shared) or view.build(node.shared)
+            raw = None
+            if numerics is None:
+                row = view.rows.get(node.shared) or view.build(node.shared)
+            else:
+                row, raw = view.perturbed(node.shared, numerics)
             if accepted < len(drafts):
                 token = drafts[accepted]
                 q = proposals[accepted]
@@ -116,6 +151,8 @@ class SequenceSampler:
                 going = False
                 token = bisect_right(row.cdf, next(draws))
             emitted.append(token)
+            if raws is not None:
+                raws.append(self._raw(node) if raw is None else raw)
             symbol = token
             table = tables[token]
             if table is not None:
@@ -127,10 +164,40 @@ class SequenceSampler:
             stale = draft_node
             draft_node = draft_node.next.get(symbol) or draft.advance(draft_node, symbol)
         self._target_node, self._draft_node, self._stale_node, self._breaks = node, draft_node, stale, number
+        self._said(emitted, raws)
+        return emitted, accepted
+
+    def _follow(self, script: Script, drafts: Sequence[int]) -> tuple[list[int], int]:
+        """As `verify`, where the tokens are already known: a draft is accepted where it is the next of them."""
+        known = script.tokens(self.position, len(drafts) + 1)
+        accepted = next((i for i, draft in enumerate(drafts) if draft != known[i]), len(drafts))
+        emitted = known[: accepted + 1]
+        raws: list[Floats] | None = None if self._raw_view is None else []
+        for token in emitted:
+            if raws is not None:
+                raws.append(self._raw(self._target_node))
+            table = self._break_tables[token]
+            self._breaks = self._breaks + 1 if table is not None else 0 if token == self._eos_id else self._breaks
+            symbol = self._target.symbols.symbol(token, self._breaks)
+            self._target_node = self._target.advance(self._target_node, symbol)
+            self._stale_node, self._draft_node = self._draft_node, self._draft.advance(self._draft_node, symbol)
+        self._said(emitted, raws)
+        return emitted, accepted
+
+    def _said(self, emitted: Sequence[int], raws: Sequence[Floats] | None) -> None:
+        """Book emitted tokens; `raws` are the target's distributions they stood in, where they are wanted."""
         self.position += len(emitted)
         if self._lookup is not None:
             self._lookup.extend(emitted)
-        return emitted, accepted
+        top = self._num_logprobs
+        if raws is not None and top is not None:
+            self.logprobs = [token_logprobs(raw, token, top) for raw, token in zip(raws, emitted, strict=True)]
+
+    def _raw(self, node: Node) -> Floats:
+        """The target's own distribution at a node."""
+        view = self._raw_view
+        assert view is not None
+        return (view.rows.get(node.shared) or view.build(node.shared)).vector
 
     def _recover(self, row: Row, q: Row | None, drafted: int) -> int:
         u = next(self._uniforms)

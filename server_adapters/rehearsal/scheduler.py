@@ -14,15 +14,17 @@ from dataclasses import dataclass, field
 
 from server_adapters.rehearsal.kvcache import BlockPool, extend_chain
 from server_adapters.rehearsal.sampler import SequenceSampler
+from server_adapters.rehearsal.stopping import StopRule
 from server_adapters.rehearsal.types import EngineRequest, RequestTimes, SpecStats
 
 
 class SequenceState:
     """A request inside the engine. `token_ids` is prompt and output; the first `num_computed` have KV
-    entries."""
+    entries. `crossed`: it goes on as another request (a fault)."""
 
     __slots__ = (
         "blocks",
+        "crossed",
         "hashes",
         "key",
         "num_cached",
@@ -32,9 +34,9 @@ class SequenceState:
         "request",
         "sampler",
         "spec",
+        "stop_rule",
         "times",
         "token_ids",
-        "unstopped_text_at",
     )
 
     def __init__(
@@ -44,6 +46,7 @@ class SequenceState:
         spec: SpecStats | None,
         number: int,
         now_s: float,
+        stop_rule: StopRule,
     ) -> None:
         self.request = request
         self.sampler = sampler
@@ -57,7 +60,8 @@ class SequenceState:
         self.blocks: list[int] = []
         self.hashes: list[int] = []
         self.times = RequestTimes(now_s)
-        self.unstopped_text_at = 0
+        self.stop_rule = stop_rule
+        self.crossed = False
 
 
 @dataclass(slots=True)

@@ -43,6 +43,10 @@ class ServeError(RuntimeError):
     """A server could not be started."""
 
 
+class EngineExitError(RuntimeError):
+    """The engine died and took the process with it: a fault with `exit_s`."""
+
+
 class RehearsalServer:
     """One server in the running event loop. Raises ValueError for a configuration that cannot run."""
 
@@ -53,7 +57,8 @@ class RehearsalServer:
             self.faults.set_text(text, time.monotonic())
         self.runner = Runner(Engine(config.engine(), models), self.faults, config.max_pending_truths)
         self.face = Face(config, self.runner, self.faults)
-        self._watch = Watch(self.runner, self.faults, self._flap)
+        self._watch = Watch(self.runner, self.faults, self._flap, self._leave)
+        self.left = asyncio.Event()
         self._uvicorn = _Uvicorn(
             uvicorn.Config(
                 build_app(self.face),
@@ -93,6 +98,12 @@ class RehearsalServer:
         await self._uvicorn.unlisten()
         await asyncio.sleep(closed_s)
         await self._uvicorn.listen(listen(self.config.host, self._port))
+
+    async def _leave(self) -> None:
+        """As a process that ends: nothing listens any more, every connection is cut. Whoever runs the server ends with
+        it (`left`)."""
+        await self._uvicorn.unlisten()
+        self.left.set()
 
 
 class _Uvicorn(uvicorn.Server):
@@ -163,7 +174,8 @@ def serve(
 ) -> None:
     """Serve until SIGINT, SIGTERM, or the end of the pipe `until_eof` (a descriptor).
 
-    `ready` gets the URL once it listens. ValueError and OSError as of RehearsalServer."""
+    `ready` gets the URL once it listens. ValueError and OSError as of RehearsalServer; EngineExitError where a fault
+    ended it."""
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(_serve(config, ready, until_eof))
 
@@ -181,8 +193,13 @@ async def _serve(config: RehearsalConfig, ready: Callable[[str], None] | None, u
     await server.start()
     if ready is not None:
         ready(server.url)
-    await stop.wait()
+    ends = [asyncio.ensure_future(event.wait()) for event in (stop, server.left)]
+    await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+    for end in ends:
+        end.cancel()
     await server.stop()
+    if server.left.is_set():
+        raise EngineExitError("the engine died, and the process ends as a fault wants it")
 
 
 def _stop_at_eof(descriptor: int, stop: asyncio.Event) -> None:

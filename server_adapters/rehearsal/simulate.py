@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from server_adapters.rehearsal.corpus import documents
 from server_adapters.rehearsal.engine import Engine
+from server_adapters.rehearsal.faults import ENGINE_FAULTS, Faults, output_faults
 from server_adapters.rehearsal.models import Models, load_models
 from server_adapters.rehearsal.types import (
     EngineConfig,
     EngineCounters,
     EngineRequest,
+    OutputFaults,
     QueueFullError,
     RequestOutput,
     SamplingParams,
@@ -24,6 +26,7 @@ from server_adapters.rehearsal.types import (
     StepResult,
     Switches,
     TaskType,
+    TokenLogprobs,
 )
 
 
@@ -61,11 +64,14 @@ class Stage:
 @dataclass(frozen=True, slots=True)
 class SimulationPlan:
     """Every arm runs every stage on an engine of its own. `switching(now_s, switches)`: called before each step with
-    the arm's clock, to change what may be changed while an engine runs (a drift, a kill switch)."""
+    the arm's clock, to change what may be changed while an engine runs (a drift, a kill switch). `faults`: those of an
+    arm, each "name" or "name:key=value,…" as on the command line, `after` and `for` in virtual seconds; they set what
+    they change before `switching` does. Of the faults, those inside the engine are known here (ENGINE_FAULTS)."""
 
     arms: Mapping[str, EngineConfig]
     stages: tuple[Stage, ...]
     switching: Callable[[float, Switches], None] | None = None
+    faults: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -73,7 +79,8 @@ class Record:
     """One request of one arm. Times are virtual seconds of the arm's clock; None: it did not happen.
 
     `chunk_times_s` and `chunk_tokens`: every delivery, the first being the prefill's token. `outcome` is
-    "ok" or "rejected" (queue full). `spec` None: no speculation configured."""
+    "ok" or "rejected" (queue full). `spec` None: no speculation configured. `logprobs` None: the case did not ask.
+    `faults`: the truth of what was done to its output."""
 
     arm: str
     stage: int
@@ -92,6 +99,8 @@ class Record:
     chunk_times_s: list[float] = field(default_factory=list)
     chunk_tokens: list[int] = field(default_factory=list)
     spec: SpecStats | None = None
+    logprobs: list[TokenLogprobs] | None = None
+    faults: OutputFaults | None = None
 
 
 @dataclass(slots=True)
@@ -120,20 +129,38 @@ class Simulation:
 
 
 def simulate(plan: SimulationPlan, seed: int, models: Models | None = None) -> Simulation:
-    """Play a plan. Raises RequestError for a case that no engine of the plan could serve."""
+    """Play a plan. Raises RequestError for a case that no engine of the plan could serve, ValueError for faults that do
+    not exist, are not the engine's, or belong to no arm."""
+    if unknown := sorted(plan.faults.keys() - plan.arms.keys()):
+        raise ValueError(f"faults of {', '.join(unknown)}: no such arm; there are {', '.join(plan.arms)}")
     models = models or load_models()
     result = Simulation([], [], {})
     for arm, config in plan.arms.items():
         engine = Engine(replace(config, seed=config.seed ^ seed), models)
+        faults = _engine_faults(plan.faults.get(arm, ()), config.seed ^ seed)
         clock_s, first_case = 0.0, 0
         for number, stage in enumerate(plan.stages):
-            run = _StageRun(engine, arm, number, stage, clock_s, seed, first_case, plan.switching)
+            run = _StageRun(engine, arm, number, stage, clock_s, seed, first_case, plan.switching, faults)
             clock_s = run.play()
             result.records += run.records
             result.steps += run.steps
             first_case += len(stage.cases)
         result.counters[arm] = engine.counters
     return result
+
+
+def _engine_faults(texts: Sequence[str], seed: int) -> Faults | None:
+    """The faults of an arm, counted from virtual second 0; None where there are none."""
+    if not texts:
+        return None
+    faults = Faults(seed)
+    for text in texts:
+        name = faults.set_text(text, 0.0).name
+        if name not in ENGINE_FAULTS:
+            raise ValueError(
+                f"fault {name} is not inside the engine; virtual time knows {', '.join(sorted(ENGINE_FAULTS))}"
+            )
+    return faults
 
 
 def corpus_cases(
@@ -164,12 +191,14 @@ class _StageRun:
         seed: int,
         first_case: int,
         switching: Callable[[float, Switches], None] | None,
+        faults: Faults | None,
     ) -> None:
         self.records: list[Record] = []
         self.steps: list[StepRecord] = []
         self._engine, self._arm, self._number, self._stage = engine, arm, number, stage
         self._now_s = start_s
-        self._switching = switching
+        self._switching, self._faults = switching, faults
+        self._first_number = first_case + 1
         self._seed = seed * 1_000_003 + first_case
         self._live: dict[str, Record] = {}
         cases = list(enumerate(stage.cases))
@@ -188,6 +217,8 @@ class _StageRun:
         while self._arrivals or self._engine.has_work:
             while self._arrivals and self._arrivals[0][0] <= self._now_s:
                 self._submit(*heapq.heappop(self._arrivals))
+            if self._faults is not None:
+                self._faults.apply(self._engine.switches, self._now_s)
             if self._switching is not None:
                 self._switching(self._now_s, self._engine.switches)
             step = self._engine.step(self._now_s)
@@ -210,8 +241,11 @@ class _StageRun:
         if sampling.seed is None:
             sampling = replace(sampling, seed=self._seed + index)
         request_id = f"{self._number}/{index}"
+        wrong = None
+        if self._faults is not None:
+            wrong = output_faults(self._faults.for_request(self._first_number + index, arrival_s))
         request = EngineRequest(
-            request_id, case.prompt_token_ids, sampling, case.priority, case.cache_salt, case.task_type
+            request_id, case.prompt_token_ids, sampling, case.priority, case.cache_salt, case.task_type, wrong
         )
         try:
             self._engine.submit(request, arrival_s)
@@ -219,6 +253,7 @@ class _StageRun:
             record.outcome, record.end_s = "rejected", arrival_s
             self._next_of_backlog()
             return
+        record.faults = wrong
         self._live[request_id] = record
 
     def _book(self, step: StepResult) -> None:
@@ -227,6 +262,8 @@ class _StageRun:
             emitted += len(output.new_token_ids)
             record = self._live[output.request_id]
             record.token_ids += output.new_token_ids
+            if output.logprobs is not None:
+                record.logprobs = (record.logprobs or []) + output.logprobs
             record.chunk_times_s.append(self._now_s)
             record.chunk_tokens.append(len(output.new_token_ids))
             if output.finish_reason is not None:

@@ -25,8 +25,9 @@ from server_adapters.rehearsal.answers import (
 )
 from server_adapters.rehearsal.errors import engine_dead, error_object, json_response
 from server_adapters.rehearsal.faults import Fault
+from server_adapters.rehearsal.logprobs import LogprobsText
 from server_adapters.rehearsal.runner import Delta, Runner, Stream
-from server_adapters.rehearsal.types import RequestOutput
+from server_adapters.rehearsal.types import RequestOutput, TokenLogprobs
 
 DONE = b"data: [DONE]\n\n"
 EVENT_HEADERS = {
@@ -79,6 +80,7 @@ class Events:
         self._stream, self._card, self._shape, self._level = stream, card, shape, level
         self._faults = faults
         self._text = TextStream(runner.engine.tokenizer, shape.stop)
+        self._logprobs = logprobs_text(runner, stream, card)
         self._tokens = 0
         self._first = True
         self._role_sent = card.endpoint == "completions"
@@ -87,6 +89,7 @@ class Events:
         if "early_role" in self._faults and not self._role_sent:
             yield self._role()
         held: list[int] = []
+        told: list[TokenLogprobs] = []
         while True:
             delta = await self._stream.next()
             if delta.error is not None:
@@ -95,11 +98,12 @@ class Events:
             if delta.final is not None and delta.final.finish_reason == "abort":
                 return
             held += delta.token_ids
+            told += delta.logprobs
             if len(held) < self._shape.interval and delta.final is None and not self._first:
                 continue
-            for event in self._chunks(held, delta):
+            for event in self._chunks(held, told, delta):
                 yield event
-            held = []
+            held, told = [], []
             if delta.final is not None:
                 if self._shape.usage:
                     yield Event(sse(self._last(delta.final)), self._tokens)
@@ -107,13 +111,14 @@ class Events:
         if "no_done" not in self._faults:
             yield Event(DONE, self._tokens)
 
-    def _chunks(self, token_ids: list[int], delta: Delta) -> list[Event]:
+    def _chunks(self, token_ids: list[int], told: list[TokenLogprobs], delta: Delta) -> list[Event]:
         """The chunk of these tokens, with the role chunk before (or, as a fault, after) the first."""
         role_now = not self._role_sent
         events = [self._role()] if role_now and "late_role" not in self._faults else []
         self._tokens += len(token_ids)
         text = self._text.feed(token_ids, delta.final)
-        chunk = text_chunk(self._card, text, token_ids, delta.final, first=self._first)
+        logprobs = None if self._logprobs is None else self._logprobs.feed(told)
+        chunk = text_chunk(self._card, text, token_ids, delta.final, logprobs, first=self._first)
         if self._shape.continuous:
             chunk["usage"] = running_usage(self._card, self._tokens)
         elif delta.final is not None and not self._shape.usage:
@@ -178,9 +183,11 @@ class WholeAnswer(Response):
 
     async def _response(self) -> Response | None:
         token_ids: list[int] = []
+        told: list[TokenLogprobs] = []
         while True:
             delta = await self._stream.next()
             token_ids += delta.token_ids
+            told += delta.logprobs
             if delta.error is not None:
                 return json_response(engine_dead(delta.error).body(), 500)
             if delta.final is not None:
@@ -188,9 +195,17 @@ class WholeAnswer(Response):
         if delta.final.finish_reason == "abort":
             return None
         text = TextStream(self._runner.engine.tokenizer, ()).feed(token_ids, delta.final)
-        body = whole_body(self._card, text, token_ids, delta.final, self._level)
+        shown = logprobs_text(self._runner, self._stream, self._card)
+        logprobs = None if shown is None else shown.feed(told)
+        body = whole_body(self._card, text, token_ids, delta.final, logprobs, self._level)
         self._runner.wrote(self._stream, delta.due_s)
         return json_response(body)
+
+
+def logprobs_text(runner: Runner, stream: Stream, card: Card) -> LogprobsText | None:
+    """What writes the log probabilities of an answer; None where they are not asked for."""
+    top = stream.request.sampling.logprobs
+    return None if top is None else LogprobsText(runner.engine.tokenizer, top, chat=card.endpoint == "chat")
 
 
 async def while_connected(work: Any, runner: Runner, stream: Stream, receive: Receive) -> None:

@@ -47,6 +47,11 @@ class Tokenizer:
         """Number of ids, specials included."""
         return len(self._bytes)
 
+    @property
+    def longest(self) -> int:
+        """Characters of the longest token."""
+        return self._longest
+
     def encode(self, text: str) -> list[int]:
         """Token ids of a text. Lone surrogates, which UTF-8 cannot carry, become "?"."""
         ids: list[int] = []

@@ -33,7 +33,9 @@ class QueueFullError(RuntimeError):
 @dataclass(frozen=True, slots=True)
 class SamplingParams:
     """Sampling of one request. `temperature` 0 is greedy; `top_k` 0 or -1 is off; `seed` None: the engine
-    picks one.
+    picks one. `logprobs`: how many of the most likely tokens are told beside each emitted one; None: nothing is told.
+    `min_p`: tokens less likely than this share of the most likely one are left out; 0 is off. `logit_bias`: (token id,
+    what is added to its logit).
 
     `stop` strings end the request after the round in which their text appears: the round's tokens all
     count, the text is cut (vLLM's detokenizer does the same). `min_tokens` masks EOS and `stop_token_ids`
@@ -48,11 +50,44 @@ class SamplingParams:
     ignore_eos: bool = False
     stop: tuple[str, ...] = ()
     stop_token_ids: tuple[int, ...] = ()
+    logprobs: int | None = None
+    min_p: float = 0.0
+    logit_bias: tuple[tuple[int, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogprobs:
+    """Natural logarithms of the target's own distribution at one position, before temperature, top-k, top-p and masks
+    (vLLM's default `logprobs_mode`, raw_logprobs): of the emitted token, and of the most likely ones as (id, log
+    probability), best first, lowest id at ties. Minus infinity for what the model cannot say."""
+
+    token_id: int
+    logprob: float
+    top: tuple[tuple[int, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OutputFaults:
+    """What a broken server does to the output of one request; None: nothing of that kind. Positions count output
+    tokens; a fault begins with the first step that finds so many.
+
+    `junk_after_stop`: the output goes on for so many tokens past EOS, a stop id or a stop string. `early_stop_at`: it
+    ends there, as if it had stopped. `cross_talk_at`: from there on it is the continuation of another live request.
+    `loop_at`: from there on its last `loop_period` tokens are repeated. `garble_at`: from there on its tokens are
+    random."""
+
+    junk_after_stop: int | None = None
+    early_stop_at: int | None = None
+    cross_talk_at: int | None = None
+    loop_at: int | None = None
+    loop_period: int = 6
+    garble_at: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class EngineRequest:
-    """One prompt to continue. `priority`: lower runs first. `cache_salt` isolates the prefix cache.
+    """One prompt to continue. `priority`: lower runs first. `cache_salt` isolates the prefix cache. `faults` None: a
+    sound server.
 
     `task_type` None lets the models recognise the task from the prompt, as the HTTP face does.
     """
@@ -63,6 +98,7 @@ class EngineRequest:
     priority: int = 0
     cache_salt: str | None = None
     task_type: TaskType | None = None
+    faults: OutputFaults | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +135,8 @@ class EngineConfig:
     hardware.
 
     `speed` > 1 makes every step that many times faster; `jitter` is the sigma of a log-normal factor on
-    step times. `phantom_rounds`: a full prefix hit of a new request counts one round of k rejected drafts,
-    as vLLM >= 0.25 does."""
+    step times. `numerics`: sigma of the noise of the target's logits, nat (numerics.py). `phantom_rounds`: a
+    full prefix hit of a new request counts one round of k rejected drafts, as vLLM >= 0.25 does."""
 
     speculation: SpeculationConfig | None = None
     hardware: str = "h100"
@@ -118,6 +154,7 @@ class EngineConfig:
     max_num_queued_tokens: int | None = None
     speed: float = 1.0
     jitter: float = 0.02
+    numerics: float = 0.0
     seed: int = 0
 
 
@@ -186,7 +223,7 @@ class RequestOutput:
     `num_drafted` and `num_accepted` describe the round behind it (0, 0 for a step without drafts), before
     trimming. `stop_reason`: the stop string or stop token id; None for EOS. `text_end`: with a stop string,
     the number of characters of the decoded output to keep. `spec` is None while speculation is not
-    configured."""
+    configured. `logprobs`: one for each new token, None where the request did not ask."""
 
     request_id: str
     new_token_ids: list[int]
@@ -201,6 +238,7 @@ class RequestOutput:
     num_preemptions: int
     times: RequestTimes
     spec: SpecStats | None
+    logprobs: list[TokenLogprobs] | None = None
 
 
 @dataclass(slots=True)

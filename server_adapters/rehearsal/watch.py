@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 from server_adapters.rehearsal.faults import Fault, Faults
-from server_adapters.rehearsal.runner import Runner
+from server_adapters.rehearsal.runner import DEATH, Runner
 
 _TICK_S = 0.02
 _MB = 1 << 20
@@ -17,10 +17,16 @@ _MB = 1 << 20
 class Watch:
     """A background task that looks at the faults a few dozen times a second.
 
-    `flap` closes the port for some seconds."""
+    `flap` closes the port for some seconds; `leave` ends the process."""
 
-    def __init__(self, runner: Runner, faults: Faults, flap: Callable[[float], Awaitable[None]]) -> None:
-        self._runner, self._faults, self._flap = runner, faults, flap
+    def __init__(
+        self,
+        runner: Runner,
+        faults: Faults,
+        flap: Callable[[float], Awaitable[None]],
+        leave: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._runner, self._faults, self._flap, self._leave = runner, faults, flap, leave
         self._done: dict[str, Fault] = {}
         self._grown: list[mmap.mmap] = []
         self._task: asyncio.Task[None] | None = None
@@ -40,6 +46,9 @@ class Watch:
             now_s = time.monotonic()
             self._grow(now_s)
             self._die_or_revive(now_s)
+            if self._is_over(now_s):
+                await self._leave()
+                return
             if self._once("counter_reset", now_s):
                 self._runner.reset_counters()
             if (flap := self._once("port_flap", now_s)) is not None:
@@ -67,9 +76,21 @@ class Watch:
             self._grown.append(block)
 
     def _die_or_revive(self, now_s: float) -> None:
-        fault = self._faults.active("engine_dead", now_s)
-        if fault is not None and self._runner.dead is None:
-            self._done["engine_dead"] = fault
-            self._runner.kill("EngineCore encountered an issue. See stack trace (above) for the root cause.")
-        elif fault is None and self._runner.dead is not None and self._done.pop("engine_dead", None) is not None:
-            self._runner.revive()
+        """A new engine takes over where the fault that killed the last one has gone, or its time is over."""
+        runner, fault = self._runner, self._faults.active("engine_dead", now_s)
+        if runner.dead is None:
+            if fault is not None:
+                runner.kill(DEATH, fault)
+            return
+        cause = runner.died_of
+        if cause is None or fault is not None:
+            return
+        cause = self._faults.active(cause.name, now_s)
+        if cause is None or (cause.name == "crash_on" and now_s - runner.died_s >= cause.number("down_s")):
+            runner.revive()
+
+    def _is_over(self, now_s: float) -> bool:
+        """Whether the engine has been dead for so long that its process ends."""
+        died_of = self._runner.died_of
+        cause = None if died_of is None else self._faults.active(died_of.name, now_s)
+        return cause is not None and now_s - self._runner.died_s >= cause.number("exit_s")

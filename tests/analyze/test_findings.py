@@ -184,6 +184,8 @@ def test_time_in_prefill(two) -> None:
     times = {"server_queue_s": 0.01, "server_prefill_s": 0.2, "server_decode_s": 0.05}
     (found,) = by_id(two(**times).summary())["time_in_prefill"]
     assert found.numbers["prefill_share"] == approx(0.2 / 0.26)
+    assert f"over {found.numbers['requests']:,.0f} requests" in found.text
+    assert found.numbers["requests"] > 0
 
 
 def test_more_failures(two) -> None:

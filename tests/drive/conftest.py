@@ -28,6 +28,7 @@ from loadgen.drive import (
     LoopHealth,
     Sent,
     read_exchange,
+    reader_name,
 )
 from loadgen.plan import ESTIMATE, Case, ClosedLoop, OpenLoop, Plan, Segment, build_plan
 from loadgen.redact import Redactor
@@ -189,11 +190,19 @@ def exchange() -> Callable[..., Exchange]:
 
 @pytest.fixture
 def read(adapter: TinyAdapter) -> Callable[..., Attempt]:
-    """read(pieces, stream=True, keep_text=False, adapter=…, **exchange attributes) -> Attempt"""
+    """read(pieces, stream=True, keep_text=False, adapter=…, served_by=header, **exchange attributes) -> Attempt"""
 
-    def reading(pieces: Any, stream: bool = True, keep_text: bool = False, using: Any = None, **more: Any) -> Attempt:
+    def reading(
+        pieces: Any,
+        stream: bool = True,
+        keep_text: bool = False,
+        using: Any = None,
+        served_by: str | None = None,
+        **more: Any,
+    ) -> Attempt:
         exchange = pieces if isinstance(pieces, Exchange) else make_exchange(pieces, **more)
         sent = Sent(3, "base", "http://r", 0, 1, CASE, "id", stream, Sampling(), 16, 999 * MS, 1)
+        sent = replace(sent, served_by_header=served_by)
         return read_exchange(exchange, sent, using or adapter, Redactor(), keep_text)
 
     return reading
@@ -339,6 +348,20 @@ class Http:
 @pytest.fixture
 def http() -> Http:
     return Http()
+
+
+def choose_reader(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who reads the sockets of kernel transports: "c" or "python"."""
+    monkeypatch.setenv("SPECLOAD_READER", name)
+    if reader_name() != name:
+        pytest.skip("the C reader is not built: python setup.py build_ext --inplace")
+
+
+@pytest.fixture(params=["c", "python"])
+def reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Both readers, one after the other."""
+    choose_reader(request.param, monkeypatch)
+    return str(request.param)
 
 
 @pytest.fixture

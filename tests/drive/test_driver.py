@@ -96,6 +96,20 @@ async def test_rate_cap_delays_and_counts(
     assert max(a.wait_ns for a in sink.attempts) > 1000 * MS
 
 
+async def test_what_is_overdue_for_longer_than_the_drain_is_unsent(
+    play: Any, http: Any, driver: Make, segments: Any, sink: Any, soon: Soon
+) -> None:
+    """E11: an open loop that cannot catch up ends with its plan and its drain, and counts what it did not send."""
+    server = await play(http.answer())
+    made = driver(server.url, cap=RateCap(4), drain_s=1.5)
+    result = await made.run(segments.open([*range(30)]), soon())
+    check_books(result, sink)
+    assert result.accounting.scheduled == 30
+    assert result.aborted is None
+    assert 4 <= result.accounting.sent <= 10
+    assert result.load_end_ns == result.started_ns + 29 * MS
+
+
 async def test_closed_loop_by_cases(play: Any, http: Any, driver: Make, segments: Any, sink: Any, soon: Soon) -> None:
     """Every case once, in order, never more than the slots in flight."""
     server = await play(http.answer(tokens=2, gap_s=0.02))

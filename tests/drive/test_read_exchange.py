@@ -578,3 +578,13 @@ def test_hidden_ids_do_not_hide_tokens(read: Read, wire: Any) -> None:
     assert list(attempt.ledger.tokens) == [2, 3, 1]
     assert since_sent_ms(attempt, attempt.first_token_ns) == 50.0
     assert (attempt.output_len, attempt.unattributed_tokens) == (6, 0)
+
+
+def test_which_server_answered_is_kept_masked_where_its_header_is_asked_for(read: Read, wire: Any) -> None:
+    headers = {"content-type": "text/event-stream", "x-upstream": "10.0.0.7:8000 token=hunter2222 \x1b[2J"}
+    pieces = [(50, wire.delta("a", usage=1)), (60, wire.done)]
+    assert read(pieces, headers=headers, served_by="x-upstream").served_by == "10.0.0.7:8000 token=*** �[2J"
+    assert read(pieces, headers=headers).served_by is None
+    assert read(pieces, headers=headers, served_by="x-other").served_by is None
+    refused = read([(5, b"no")], headers={"x-upstream": "a"}, served_by="x-upstream", status=502)
+    assert (refused.outcome, refused.served_by) == (Outcome.HTTP_ERROR, "a")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import os
 import signal
@@ -52,16 +51,22 @@ class Hostile:
     url: str = ""
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
-            while True:
-                first, *lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
-                headers = {k.lower(): v.strip() for k, _, v in (line.partition(":") for line in lines if line)}
-                body = json.loads(await reader.readexactly(int(headers.get("content-length", 0))) or b"{}")
-                self.paths.append(first.split()[1])
-                async for part in self._answer(first.split()[1].partition("?")[0], headers, body):
-                    writer.write(part)
-                    await writer.drain()
-        writer.close()
+        try:
+            await self._serve(reader, writer)
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            writer.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            first, *lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+            headers = {k.lower(): v.strip() for k, _, v in (line.partition(":") for line in lines if line)}
+            body = json.loads(await reader.readexactly(int(headers.get("content-length", 0))) or b"{}")
+            self.paths.append(first.split()[1])
+            async for part in self._answer(first.split()[1].partition("?")[0], headers, body):
+                writer.write(part)
+                await writer.drain()
 
     async def _answer(self, path: str, headers: dict[str, str], body: Any) -> AsyncIterator[bytes]:
         if path == "/v1/models":

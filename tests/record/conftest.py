@@ -48,7 +48,7 @@ def make_attempt(chunks: list[tuple[int, int | None]] | None = None, **more: Any
         "first_tokens": chunks[0][1] if chunks else None,
         "output_len": sum(n or 0 for _, n in chunks) or None,
         "output_len_source": "usage" if any(n for _, n in chunks) else None, "finish_reason": "stop",
-        "terminal": "both", "input_len": 30, "input_len_source": "usage",
+        "terminal": "both", "served_by": "10.0.0.7:8000", "input_len": 30, "input_len_source": "usage",
     }  # fmt: skip
     return Attempt(**{**fields, **more})
 

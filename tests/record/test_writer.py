@@ -68,7 +68,7 @@ def test_every_column_of_one_request(write_run: Callable[..., Path], attempt: Ma
         "input_len_source": "usage", "reasoning_len": None, "first_tokens": 4, "first_tokens_assumed": False,
         "unattributed_tokens": 0, "ttft_answer_s": 0.1, "total_time_from_due_s": 0.262, "wait_s": 0.001,
         "connect_wait_s": 0.003, "connect_s": 0.002, "missing_stamps": 1, "terminal": "both",
-        "per_step_accepted": [4, 1, 0], "per_step_drafted": [4, 1, 3],
+        "served_by": "10.0.0.7:8000", "per_step_accepted": [4, 1, 0], "per_step_drafted": [4, 1, 3],
         "arrival_no": [0, 1, 2, 3, 4], "chunk_bytes": [10, 20, 30, 40, 50], "warnings": ["usage_missing"],
         "prompt": None, "text": None,
     }  # fmt: skip

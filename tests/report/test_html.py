@@ -297,12 +297,12 @@ def test_report_html_from_the_command_line(tmp_path: Path) -> None:
 
 def test_a_run_leaves_its_page_and_never_ends_by_it(run_copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     said = RunProgress(Console())
-    _judged(run_copy, said)
+    _judged(run_copy, None, said)
     assert (run_copy / "report.html").read_text(encoding="utf-8").startswith("<!doctype html>")
     (run_copy / "report.html").unlink()
     (run_copy / "summary.json").unlink()
     (run_copy / "report.html").mkdir()
-    _judged(run_copy, said)
+    _judged(run_copy, None, said)
     assert (run_copy / "summary.json").exists()
     assert "report.html cannot be written" in " ".join(capsys.readouterr().out.split())
 

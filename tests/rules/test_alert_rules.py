@@ -411,3 +411,58 @@ def test_run_in_progress(holds: Holds) -> None:
     holds(dict(phases(warmup=0, end=0)), "10m", {})
     holds(dict(phases(warmup=1.7e9, measure=1.7e9, end=1.7e9)), "10m", {})
     holds({name: "1.7e9x8 stale" for name, _ in phases(measure=1)}, "10m", {})
+
+
+FAILING_CANARY, BLIND, HOOK = "SpecloadCanaryFailing", "SpecloadCanaryBlind", "SpecloadCanaryHookFailing"
+WATCHED = 'job="specload-watch",instance="c:1",canary="c"'
+
+
+def canary(state: str, minutes: float = 60, *, active: str | None = None, window_s: float = 60) -> Series:
+    """Windows that end as they should, of a canary that has been watched since 0."""
+    rises = f"0+{STEP_S}x{round(minutes * MINUTE)}"
+    found = {
+        f'specload_canary_state{{{WATCHED},state="{one}"}}': gauge(one == state, minutes)
+        for one in ("ok", "doubtful", "fail", "no_data")
+    }
+    return found | {
+        f"specload_canary_active{{{WATCHED}}}": active or gauge(1, minutes),
+        f"specload_canary_start_timestamp_seconds{{{WATCHED}}}": gauge(0, minutes),
+        f"specload_canary_window_seconds{{{WATCHED}}}": gauge(window_s, minutes),
+        f"specload_canary_window_end_timestamp_seconds{{{WATCHED}}}": rises,
+    }
+
+
+def test_a_failing_canary(holds: Holds) -> None:
+    """The state is the monitor's; once it has ended nobody is called any more (G19, G20)."""
+    firing = {(FAILING_CANARY, CANARY): 1}
+    holds(canary("fail"), "2m", firing)
+    for state in ("ok", "doubtful"):
+        holds(canary(state), "30m", {})
+    holds(canary("fail", active="1x40 0x200"), "9m", firing)
+    holds(canary("fail", active="1x40 0x200"), "12m", {})
+    holds({name: f"{values} stale" for name, values in canary("fail", 10).items()}, "20m", {})
+    states = {f'specload_canary_state{{{WATCHED},state="{s}"}}': v for s, v in (("fail", "0x40 1x40 0x100"),)}
+    holds(canary("ok") | states, "15m", firing)
+    holds(canary("ok") | states, "25m", {})
+
+
+def test_a_canary_of_which_nothing_is_known(holds: Holds) -> None:
+    """G14, G15: an idle canary is told; one that has just begun is not yet. A monitor that hangs is told, too."""
+    blind = {(BLIND, CANARY): 1}
+    holds(canary("no_data"), "3m", {})
+    holds(canary("no_data"), "15m", blind)
+    holds(canary("no_data", active="1x20 0x200"), "15m", {})
+    hangs = {f"specload_canary_window_end_timestamp_seconds{{{WATCHED}}}": gauge(60, 60)}
+    holds(canary("ok") | hangs, "20m", blind)
+    holds(canary("ok", window_s=3600) | hangs, "20m", {})
+    holds({}, "20m", {})
+
+
+def test_a_hook_that_fails(holds: Holds) -> None:
+    """Series begin at 0, so that the first failure is an increase (G18); a restarted monitor begins at 0 again."""
+    calls = f'specload_canary_hook_calls_total{{{WATCHED},hook="switch",result="%s"}}'
+    holds(canary("ok") | {calls % "failed": "0x20 1x100"}, "7m", {(HOOK, CANARY): 1})
+    holds(canary("ok") | {calls % "failed": "0x20 1x100"}, "20m", {})
+    for result in ("delivered", "dry_run"):
+        holds(canary("ok") | {calls % result: "0x20 1x100"}, "7m", {})
+    holds(canary("ok") | {calls % "failed": "1x20 0x100"}, "7m", {})

@@ -57,6 +57,25 @@ def scenario(baseline: str, candidate: str) -> dict[str, Any]:
     }
 
 
+def watched(baseline: str, candidate: str) -> dict[str, Any]:
+    """The same servers as a canary: slow probes, and checks of the counters that need no time."""
+    named = (
+        "acceptance",
+        "acceptance_ratio",
+        "rollback",
+        "error_share",
+        "speedup",
+        "tpot_p50_ratio",
+        "tpot_p95_ratio",
+        "ttft_p95_ratio",
+    )
+    canary = {
+        "window_s": 5.0, "grace_windows": 0, "probes": {"requests_per_s": 2.0}, "least_requests": 5,
+        "limits": dict.fromkeys(named),
+    }  # fmt: skip
+    return {**scenario(baseline, candidate), "scrape": {"interval_s": 0.2}, "canary": canary}
+
+
 @dataclass
 class Scraped:
     """`begin_s`, `end_s`: Unix time around the run."""
@@ -122,7 +141,7 @@ async def scraped(
 ) -> AsyncIterator[Scraped]:
     """A run of two arms and two stages that has ended, with its metrics still there."""
     specload = (sys.executable, "-m", "loadgen")
-    run_port, watch_port = free_port(), free_port()
+    run_port, watch_port, canary_port = free_port(), free_port(), free_port()
     (tmp_path / "prometheus").mkdir()
     async with contextlib.AsyncExitStack() as on:
         engines = [RehearsalServer(RehearsalConfig(spec=spec, speed=2)) for spec in ("off", "draft:k=4")]
@@ -134,17 +153,22 @@ async def scraped(
         targets = {
             "inference": inference,
             "specload": [target(f"127.0.0.1:{run_port}")],
-            "specload-watch": [target(f"127.0.0.1:{watch_port}")],
+            "specload-watch": [target(f"127.0.0.1:{port}") for port in (watch_port, canary_port)],
         }
         (tmp_path / "s.yaml").write_text(yaml.safe_dump(scenario(*urls)))
         prometheus = await on.enter_async_context(prometheus_over(tmp_path / "prometheus", targets, SHORT, LIMITS))
         begin_s = time.time()
         watching = (*specload, "watch", *urls, "--metrics-port", str(watch_port), "--json")
         await on.enter_async_context(running(*watching, cwd=tmp_path))
+        (tmp_path / "c.yaml").write_text(yaml.safe_dump(watched(*urls)))
+        canary = (*specload, "canary", "c.yaml", "--out", "canaries", "--metrics-port", str(canary_port))
+        await on.enter_async_context(running(*canary, cwd=tmp_path))
         run = (*specload, "run", "s.yaml", "--metrics-port", str(run_port), "--linger", "60")
         await on.enter_async_context(running(*run, cwd=tmp_path))
         verdict = 'specload_run_verdict and on () specload_run_phase_timestamp_seconds{phase="end"}'
         await until(lambda: prometheus.asked(verdict), "the run has ended", limit_s=180)
+        judged = "specload_canary_check_value and on (canary) specload_canary_traffic_ratio"
+        await until(lambda: prometheus.asked(f"last_over_time(({judged})[3m:1s])"), "a window of the run is judged")
         await asyncio.sleep(2)
         (folder,) = (tmp_path / "runs").iterdir()
         told = [json.loads((folder / name).read_text()) for name in ("summary.json", "verdict.json")]

@@ -168,6 +168,18 @@ def test_many_problems_are_counted(problems: Problems) -> None:
     assert found[-1] == "p.jsonl: and 5 more problems"
 
 
+def test_what_is_no_file_or_too_large_is_not_read(
+    problems: Problems, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert problems(b"", ONE.replace("p.jsonl", "/dev/zero")) == [
+        "/dev/zero: prompts cannot be read: not a regular file"
+    ]
+    monkeypatch.setattr("loadgen.scenario.prompts.MAX_BYTES", 3)
+    assert problems(b"12345") == [
+        "p.jsonl: prompts cannot be read: 5 bytes are more than 3: take a sample of its lines"
+    ]
+
+
 def test_files_without_prompts(problems: Problems, tmp_path: Path) -> None:
     assert problems(b"\n\n") == ["p.jsonl: holds no prompts"]
     assert problems(b"", ONE.replace("p.jsonl", "gone.jsonl")) == [

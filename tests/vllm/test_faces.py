@@ -58,6 +58,8 @@ def plain(vllm_off: LaunchedServer) -> Iterator[Pair]:
 
 
 def shape(value: Any) -> Any:
+    if isinstance(value, dict) and "text_offset" in value:
+        return list(value)  # the keys of its top_logprobs are tokens
     if isinstance(value, dict):
         return {key: shape(inner) for key, inner in value.items()}
     if isinstance(value, list) and value and isinstance(value[0], dict):
@@ -88,9 +90,19 @@ REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {
     "chat stream": (CHAT, {**TALK, "stream": True}),
     "chat usage": (CHAT, {**TALK, **USAGE}),
     "chat full": (CHAT, {**TALK, **FULL, **IDS}),
+    "logprobs": (COMPLETIONS, {**PROMPT, **IDS, "logprobs": 2}),
+    "logprobs stream": (COMPLETIONS, {**PROMPT, **FULL, **IDS, "logprobs": 0}),
+    "chat logprobs": (CHAT, {**TALK, "logprobs": True, "top_logprobs": 3}),
+    "chat logprobs stream": (CHAT, {**TALK, **USAGE, "logprobs": True, "top_logprobs": 1}),
+    "chat logprobs alone": (CHAT, {**TALK, "logprobs": True}),
     "stop string": (COMPLETIONS, {**PROMPT, "stop": "e", "max_tokens": 300}),
     "min_p of greedy": (COMPLETIONS, {**PROMPT, "min_p": 0.1}),
     "one token": (COMPLETIONS, {**PROMPT, "max_tokens": 1}),
+    "no content": (CHAT, {"messages": [{"role": "user"}], "max_tokens": 1}),
+    "empty content, unknown role": (CHAT, {"messages": [{"role": "wizard", "content": ""}], "max_tokens": 1}),
+    "null content of the assistant": (CHAT, {"messages": [{"role": "assistant", "content": None}], "max_tokens": 1}),
+    "what nobody knows": (COMPLETIONS, {**PROMPT, "model": "", "best_of": 2, "foo": 1, "priority": 5, "top_k": 10**9}),
+    "beyond the room": (COMPLETIONS, {**PROMPT, "prompt": [5] * 2040}),
     "one token usage": (COMPLETIONS, {**PROMPT, **USAGE, "max_tokens": 1}),
     "tokenize": ("/tokenize", {"prompt": "one two"}),
     "tokenize chat": ("/tokenize", {"messages": HELLO}),
@@ -125,6 +137,15 @@ BAD: dict[str, tuple[str, Any]] = {
     "n 2 greedy": (COMPLETIONS, {**PROMPT, "n": 2}),
     "min_tokens": (COMPLETIONS, {**PROMPT, "min_tokens": 20}),
     "logprobs": (COMPLETIONS, {**PROMPT, "logprobs": 21}),
+    "logprobs of all": (COMPLETIONS, {**PROMPT, "logprobs": -1}),
+    "logprobs below": (COMPLETIONS, {**PROMPT, "logprobs": -2}),
+    "logprobs as text": (COMPLETIONS, {**PROMPT, "logprobs": "5"}),
+    "logprobs as a fraction": (COMPLETIONS, {**PROMPT, "logprobs": 2.5}),
+    "top_logprobs": (CHAT, {**TALK, "logprobs": True, "top_logprobs": 21}),
+    "top_logprobs of all": (CHAT, {**TALK, "logprobs": True, "top_logprobs": -1}),
+    "top_logprobs below": (CHAT, {**TALK, "logprobs": True, "top_logprobs": -2}),
+    "top_logprobs alone": (CHAT, {**TALK, "top_logprobs": 2}),
+    "logprobs of a chat": (CHAT, {**TALK, "logprobs": 3}),
     "empty prompt": (COMPLETIONS, {**PROMPT, "prompt": ""}),
     "no prompt": (COMPLETIONS, {}),
     "null prompt": (COMPLETIONS, {"prompt": None}),
@@ -141,6 +162,52 @@ BAD: dict[str, tuple[str, Any]] = {
     "an array": (COMPLETIONS, b"[]"),
     "min_p": (COMPLETIONS, {**PROMPT, "min_p": 0.1, "temperature": 1}),
     "logit_bias": (COMPLETIONS, {**PROMPT, "logit_bias": {"5": 1.0}}),
+    "bias of an unknown token": (COMPLETIONS, {**PROMPT, "logit_bias": {"999999": 1.0}}),
+    "bias of a word": (COMPLETIONS, {**PROMPT, "logit_bias": {"abc": 1.0}}),
+    "bias of a list": (COMPLETIONS, {**PROMPT, "logit_bias": [1]}),
+    "min_p of 2": (COMPLETIONS, {**PROMPT, "min_p": 2}),
+    "max_tokens beyond the model, of a completion": (COMPLETIONS, {**PROMPT, "max_tokens": 2049}),
+    "too long and max_tokens beyond": (COMPLETIONS, {"prompt": [5] * 3000, "max_tokens": 4000}),
+    "max_completion_tokens 0": (CHAT, {**TALK, "max_tokens": 5, "max_completion_tokens": 0}),
+    "max_tokens a fraction": (COMPLETIONS, {**PROMPT, "max_tokens": 2.5}),
+    "too many characters": (COMPLETIONS, {"prompt": "a b " * 200_000}),
+    "too many characters of a chat": (CHAT, {"messages": [{"role": "user", "content": "a b " * 200_000}]}),
+    "too many ids": (COMPLETIONS, {"prompt": [5] * 300_000}),
+    "temperature beyond": (COMPLETIONS, {**PROMPT, "temperature": 2.01}),
+    "temperature NaN": (COMPLETIONS, b'{"prompt": "a", "temperature": NaN}'),
+    "temperature infinite": (COMPLETIONS, b'{"prompt": "a", "temperature": Infinity}'),
+    "temperature as text": (COMPLETIONS, {**PROMPT, "temperature": "hot"}),
+    "top_p 0": (COMPLETIONS, {**PROMPT, "top_p": 0}),
+    "top_k": (COMPLETIONS, {**PROMPT, "top_k": -2}),
+    "n below 0": (COMPLETIONS, {**PROMPT, "n": -1}),
+    "n beyond": (COMPLETIONS, {**PROMPT, "n": 10**6, "temperature": 1}),
+    "n null": (COMPLETIONS, {**PROMPT, "n": None}),
+    "seed beyond": (COMPLETIONS, {**PROMPT, "seed": 2**64}),
+    "stop empty": (COMPLETIONS, {**PROMPT, "stop": ""}),
+    "stop of five": (COMPLETIONS, {**PROMPT, "stop": ["a", "b", "c", "d", "e"]}),
+    "stop ids": (COMPLETIONS, {**PROMPT, "stop_token_ids": [10**7]}),
+    "min_tokens below 0": (COMPLETIONS, {**PROMPT, "min_tokens": -1}),
+    "presence_penalty": (COMPLETIONS, {**PROMPT, "presence_penalty": 3}),
+    "repetition_penalty": (COMPLETIONS, {**PROMPT, "repetition_penalty": 0}),
+    "token id below 0": (COMPLETIONS, {"prompt": [-1]}),
+    "token id a fraction": (COMPLETIONS, {"prompt": [1.5]}),
+    "an empty prompt in a list": (COMPLETIONS, {"prompt": [""]}),
+    "no tokens in a list": (COMPLETIONS, {"prompt": [[]]}),
+    "surrogate": (COMPLETIONS, b'{"prompt": "a\\ud800b"}'),
+    "surrogate in a chat": (CHAT, b'{"messages": [{"role": "user", "content": "a\\ud800b"}]}'),
+    "messages of text": (CHAT, {"messages": "hi"}),
+    "a message that is a number": (CHAT, {"messages": [3]}),
+    "a message without a role": (CHAT, {"messages": [{"content": "a"}]}),
+    "null content": (CHAT, {"messages": [{"role": "user", "content": None}]}),
+    "empty salt": (COMPLETIONS, {**PROMPT, "cache_salt": ""}),
+    "priority": (COMPLETIONS, {**PROMPT, "priority": "x"}),
+    "stream": (COMPLETIONS, {**PROMPT, "stream": "maybe"}),
+    "suffix": (COMPLETIONS, {**PROMPT, "suffix": "x"}),
+    "empty body": (COMPLETIONS, b""),
+    "null": (COMPLETIONS, b"null"),
+    "a number": (COMPLETIONS, b"3"),
+    "two objects": (COMPLETIONS, b'{"prompt": "a"} {}'),
+    "too deep": (COMPLETIONS, b'{"prompt": "a", "x": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"),
 }
 
 
@@ -150,8 +217,13 @@ def refused(client: httpx.Client, path: str, body: Any) -> tuple[Any, ...]:
     answer = client.post(path, content=content, headers={"content-type": "application/json"})
     told = answer.json()
     error = told.get("error")
-    parts = (error["type"], error["code"]) if isinstance(error, dict) else ()
+    parts = (error["type"], error["code"], named(error["param"])) if isinstance(error, dict) else ()
     return answer.status_code, json.dumps(shape(told)), *parts
+
+
+def named(param: str | None) -> str | None:
+    """The first three parts of a path: what follows names the server's own classes."""
+    return None if param is None else ".".join(param.split(".")[:3])
 
 
 @pytest.mark.parametrize("name", BAD)

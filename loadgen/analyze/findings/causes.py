@@ -88,9 +88,12 @@ def _rollback(facts: Facts, arm: str, kind: str, segment: str) -> Estimate:
 
 @dataclass(frozen=True)
 class _Split:
+    """Means in seconds, of `n` requests at least."""
+
     queue: float
     prefill: float
     decode: float
+    n: int
 
     @property
     def parts(self) -> dict[str, float]:
@@ -113,15 +116,17 @@ def time_in_decode(facts: Facts, rule: Rule) -> Iterator[Finding]:
 def _time_in(facts: Facts, rule: Rule, part: str, meaning: str) -> Iterator[Finding]:
     """By arm: the stages in which that part is most of the server's time."""
     for name, arm in facts.arms.items():
-        shares = {stage: split.parts for stage, split in _splits(arm).items() if split.parts}
+        splits = _splits(arm)
+        shares = {stage: split.parts for stage, split in splits.items() if split.parts}
         mine = {stage: parts for stage, parts in shares.items() if parts[part] > MOST}
         if mine:
             most = max(mine, key=lambda stage: mine[stage][part])
             text = (
                 f"The server time of {name} is mostly {part} at {', '.join(mine)} (at {most} {mine[most][part]:.0%} "
-                f"of it): {meaning}."
+                f"of it, over {splits[most].n:,} requests): {meaning}."
             )
             numbers: dict[str, float | N | None] = {f"{k}_share": v for k, v in mine[most].items()}
+            numbers["requests"] = float(splits[most].n)
             yield finding(rule, text, numbers, {"stage": most, "stages": list(mine), **of_arms(facts, name)})
 
 
@@ -133,7 +138,8 @@ def _splits(arm: Arm) -> dict[str, _Split]:
         if g.stage is None or g.task_type is not None:
             continue
         if queue is not None and prefill is not None and decode is not None:
-            found[g.stage] = _Split(queue, prefill, decode)
+            n = min(g.server_queue_s.n, g.server_prefill_s.n, g.server_decode_s.n)
+            found[g.stage] = _Split(queue, prefill, decode, n)
     return found
 
 

@@ -38,6 +38,10 @@ def cost_down(facts: Facts, rule: Rule) -> Iterator[Finding]:
 
 def _costs(row: ComparisonRow, delta: ResourceDelta, rule: Rule, facts: Facts) -> Finding:
     text = f"At {place(row)} an output token of {row.candidate} costs {times(delta.cost_ratio)} of {row.baseline}'s."
+    if row.rate_per_s is not None:
+        text += (
+            " The load is an open loop: both arms are paid for while they wait, too, so it is the cost at this rate."
+        )
     return finding(rule, text, {"cost_ratio": delta.cost_ratio}, of_row(facts, row))
 
 

@@ -124,6 +124,7 @@ def _speculation(run: RunData, data: ArmData, rows: _Rows) -> list[Series]:
     accepted = rows.sums(stats.accepted, told)
     exact = told & (stats.bound_low == stats.bound_high)[rows.rows]
     rollback, why = rows.sums(stats.bound_low, exact), "the responses tell rollbacks as bounds only"
+    rollback[rows.counts(told & ~exact) > 0] = np.nan  # the exact ones are often those without any: no sample of all
     if data.setting.artefact:
         rollback, why = np.full(windows.n, np.nan), "the method's drafted counts are k × rounds by construction"
     few = f"no window has {FEWEST_ROUNDS} rounds"

@@ -27,6 +27,7 @@ def canary_alerts(windows: Windows, limits: Limits) -> list[Group]:
                 f"first tokens later than {limits.ttft_s:g} s"),
         *_burns("Error", "errors", limits.error_objective, windows, "failed requests"),
         _scrape_failing(windows),
+        *_canaries(windows),
     ]  # fmt: skip
     return [group("specload_canary", windows.interval, rules)]
 
@@ -138,8 +139,42 @@ def _scrape_failing(windows: Windows) -> Rule:
     )  # fmt: skip
 
 
+def _canaries(windows: Windows) -> list[Rule]:
+    """Of `specload canary`, whose states have their own hysteresis. A monitor that is gone is told by `up`."""
+    on = "and on (job, instance, canary)"
+    active = f"{on} specload_canary_active == 1"
+    blind = f"""
+        specload_canary_state{{state="no_data"}} == 1
+        {on} time() - specload_canary_start_timestamp_seconds > 4 * specload_canary_window_seconds
+        {active}
+        or time() - specload_canary_window_end_timestamp_seconds > 3 * specload_canary_window_seconds
+        {active}"""
+    calls = 'specload_canary_hook_calls_total{result=~"failed|dropped"}'
+    return [
+        alert(
+            "SpecloadCanaryFailing", f'specload_canary_state{{state="fail"}} == 1\n{active}', "critical", "canary",
+            hold=None,
+            summary="A canary has failed a check in three windows in a row, and has not recovered.",
+            description="Canary {{ $labels.canary }}, watched by {{ $labels.instance }}: canary.json of the monitor "
+            "names the checks and their numbers.",
+        ),
+        alert(
+            "SpecloadCanaryBlind", blind, "warning", "canary", hold=windows.hold,
+            summary="A canary is watched, and a check has no data, or no window ends any more.",
+            description="Canary {{ $labels.canary }}, watched by {{ $labels.instance }}: nothing can be said of it.",
+        ),
+        alert(
+            "SpecloadCanaryHookFailing",
+            f"sum by (job, instance, canary, hook) (increase({calls}[{windows.rate}])) > 0", "warning", "canary",
+            hold=None,
+            summary="A webhook of a canary could not be called, or its kill switch could not be pulled.",
+            description="Canary {{ $labels.canary }}, watched by {{ $labels.instance }}: {{ $labels.hook }}.",
+        ),
+    ]  # fmt: skip
+
+
 def _not_delivered(windows: Windows, limits: Limits) -> Rule:
-    by, w = "job, instance, arm", windows.run_rate
+    by, w = "job, instance, lane, arm", windows.run_rate
     floor = f"{limits.requests_per_s:g}"
     expr = f"""
         histogram_quantile(0.99, sum by ({by}, le) (rate(specload_send_lag_seconds_bucket[{w}]))) > {limits.send_lag_s:g}

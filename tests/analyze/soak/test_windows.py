@@ -78,6 +78,22 @@ def test_what_each_window_holds(minute) -> None:
     assert found["jitter"].reason == "no window has 100 gaps between arrivals"
 
 
+def test_a_window_with_bounds_only_has_no_rollback_rate(run) -> None:
+    """Requests whose rollbacks are known exactly are often those without any: they do not speak for the others."""
+    run.segment(0, start=0, full=0, load_end=60, end=60)
+    for window in range(12):
+        for i in range(3):
+            stats = run.speculated([(4, 4)] * 10 if i else [(2, 4)] * 10)
+            bounds = {"rollback_count": None, "rollback_low": 0} if (window, i) == (5, 0) else {}
+            run.request([(0.2, 1), (0.4, 41)], sent=5 * window + 1.0, **{**stats, **bounds})
+    data = run.data()
+    arm = arm_data(data, "candidate")
+    found = {s.name: s for s in series_of(data, arm, "one", windows_over(arm.windows))}["rollback_rate"]
+    assert found.values.tolist() == pytest.approx([1 / 3] * 11)
+    assert 27.5 not in found.times_s
+    assert found.reason == "1 of 12 windows have none"
+
+
 def test_a_soak_too_short_to_tell_says_so(minute) -> None:
     (found,) = analyze(minute.data()).stability
     assert isinstance(found, Stability)

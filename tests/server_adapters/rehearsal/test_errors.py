@@ -18,28 +18,49 @@ COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
 HELLO = [{"role": "user", "content": "Hello"}]
 Start = Callable[..., Awaitable[Any]]
 
-BAD_REQUESTS: dict[str, tuple[str, dict[str, Any], str]] = {
+#: What is asked, and the parameter that vLLM names: it names none of those that its sampling parameters refuse.
+BAD_REQUESTS: dict[str, tuple[str, dict[str, Any], str | None]] = {
     "no room": (COMPLETIONS, {"prompt": [1] * 128, "max_tokens": 4}, "max_tokens"),
     "too long": (COMPLETIONS, {"prompt": [1] * 129, "max_tokens": 4}, "input_tokens"),
     "too long stream": (COMPLETIONS, {"prompt": [1] * 129, "stream": True}, "input_tokens"),
     "too long chat": (CHAT, {"messages": [{"role": "user", "content": "a b " * 100}]}, "input_tokens"),
     "max_tokens beyond the model": (CHAT, {"messages": HELLO, "max_tokens": 129}, "max_tokens"),
+    "max_tokens beyond the model, of a completion": (COMPLETIONS, {"prompt": "a", "max_tokens": 129}, "max_tokens"),
+    "too long and max_tokens beyond": (COMPLETIONS, {"prompt": [1] * 200, "max_tokens": 129}, "max_tokens"),
+    "too many characters": (COMPLETIONS, {"prompt": "a b " * 20_000}, "input_text"),
+    "too many characters of a chat": (CHAT, {"messages": [{"role": "user", "content": "a b " * 20_000}]}, "input_text"),
+    "max_completion_tokens 0": (CHAT, {"messages": HELLO, "max_completion_tokens": 0, "max_tokens": 5}, "max_tokens"),
+    "temperature beyond": (COMPLETIONS, {"prompt": "a", "temperature": 2.01}, "temperature"),
+    "min_p": (COMPLETIONS, {"prompt": "a", "temperature": 0, "min_p": 1.5}, None),
+    "presence_penalty beyond": (COMPLETIONS, {"prompt": "a", "presence_penalty": 2.5}, None),
+    "repetition_penalty": (COMPLETIONS, {"prompt": "a", "repetition_penalty": 0}, None),
+    "stop": (COMPLETIONS, {"prompt": "a", "stop": ["b", ""]}, None),
+    "stop ids": (COMPLETIONS, {"prompt": "a", "stop_token_ids": [-1]}, "stop_token_ids"),
+    "bias of an unknown token": (COMPLETIONS, {"prompt": "a", "logit_bias": {"999999": 1}}, "logit_bias"),
+    "bias of a word": (COMPLETIONS, {"prompt": "a", "logit_bias": {"abc": 1}}, "logit_bias"),
+    "min_tokens below 0": (COMPLETIONS, {"prompt": "a", "min_tokens": -1}, None),
+    "empty list of an empty prompt": (COMPLETIONS, {"prompt": [[]]}, None),
+    "surrogate": (COMPLETIONS, {"prompt": "a\ud800"}, None),
+    "surrogate in a chat": (CHAT, {"messages": [{"role": "user", "content": "a\ud800"}]}, None),
+    "empty salt": (COMPLETIONS, {"prompt": "a", "cache_salt": ""}, "cache_salt"),
     "max_tokens 0": (COMPLETIONS, {"prompt": "a", "max_tokens": 0}, "max_tokens"),
     "max_tokens -1": (COMPLETIONS, {"prompt": "a", "max_tokens": -1}, "max_tokens"),
     "temperature": (COMPLETIONS, {"prompt": "a", "temperature": -1}, "temperature"),
     "top_p": (COMPLETIONS, {"prompt": "a", "top_p": 2}, "top_p"),
-    "top_k": (COMPLETIONS, {"prompt": "a", "top_k": -2}, "top_k"),
-    "n 0": (COMPLETIONS, {"prompt": "a", "n": 0}, "n"),
-    "n 2": (COMPLETIONS, {"prompt": "a", "n": 2, "temperature": 0}, "n"),
-    "min_tokens": (COMPLETIONS, {"prompt": "a", "min_tokens": 5, "max_tokens": 4}, "min_tokens"),
+    "top_k": (COMPLETIONS, {"prompt": "a", "top_k": -2}, None),
+    "n 0": (COMPLETIONS, {"prompt": "a", "n": 0}, None),
+    "n 2 greedy": (COMPLETIONS, {"prompt": "a", "n": 2, "temperature": 0}, None),
+    "n 2": (COMPLETIONS, {"prompt": "a", "n": 2}, "n"),
+    "n beyond": (COMPLETIONS, {"prompt": "a", "n": 10**6}, None),
+    "min_tokens": (COMPLETIONS, {"prompt": "a", "min_tokens": 5, "max_tokens": 4}, None),
     "logprobs": (COMPLETIONS, {"prompt": "a", "logprobs": 21}, "logprobs"),
     "empty prompt": (COMPLETIONS, {"prompt": ""}, "prompt"),
     "no prompt": (COMPLETIONS, {}, "prompt"),
     "null prompt": (COMPLETIONS, {"prompt": None}, "prompt"),
-    "no tokens": (COMPLETIONS, {"prompt": []}, "prompt"),
+    "no tokens": (COMPLETIONS, {"prompt": []}, None),
     "two prompts": (COMPLETIONS, {"prompt": ["a", "b"]}, "prompt"),
-    "no messages": (CHAT, {"messages": []}, "messages"),
-    "token id": (COMPLETIONS, {"prompt": [10**6]}, "prompt"),
+    "no messages": (CHAT, {"messages": []}, None),
+    "token id": (COMPLETIONS, {"prompt": [10**6]}, None),
     "schema": (CHAT, {"messages": HELLO, "response_format": {"type": "json_object"}}, "response_format"),
     "penalty": (COMPLETIONS, {"prompt": "a", "presence_penalty": 0.5}, "presence_penalty"),
     "stream options": (COMPLETIONS, {"prompt": "a", "stream_options": {"include_usage": True}}, "stream_options"),
@@ -51,7 +72,8 @@ async def test_bad_requests(start_server: Start, name: str) -> None:
     """All are 400 before a stream begins, and the engine never sees them (C14)."""
     live = await start_server(max_model_len=128)
     path, body, param = BAD_REQUESTS[name]
-    answer = await live.post(path, body)
+    content = json.dumps(body).encode()  # ASCII: httpx would not send a surrogate
+    answer = await live.http.post(path, content=content, headers={"content-type": "application/json"})
     assert answer.status_code == 400
     error = answer.json()["error"]
     assert (error["type"], error["code"], error["param"]) == ("BadRequestError", 400, param)
@@ -69,7 +91,8 @@ async def test_what_vllm_refuses_with_speculation(start_server: Start, field: di
 @pytest.mark.parametrize(
     ("content", "param"),
     [(b"{bad", "body.1"), (b'{"prompt": 3}', "body.prompt"), (b'{"prompt": "a", "max_tokens": "x"}', "body.max_tokens"),
-     (b"[]", "body")],
+     (b"[]", "body"), (b"", "body"), (b"null", "body"), (b'{"prompt": [-1]}', "body.prompt.0"),
+     (b'{"prompt": "a", "n": null}', "body.n"), (b'{"prompt": "a", "stop": ["a", "b", "c", "d", "e"]}', "body.stop")],
 )  # fmt: skip
 async def test_wrong_types_and_broken_json(start_server: Start, content: bytes, param: str) -> None:
     live = await start_server()
@@ -93,9 +116,73 @@ async def test_other_shapes_of_errors(start_server: Start) -> None:
         (404, {"detail": "Not Found"}),
         (405, {"detail": "Method Not Allowed"}),
     ]
-    plain = await live.http.post(COMPLETIONS, content=b'{"prompt": "a"}', headers={"content-type": "text/plain"})
-    assert plain.status_code == 400
-    assert plain.json()["error"]["type"] == "Bad Request"
+
+
+@pytest.mark.parametrize(
+    ("media_type", "status"),
+    [("text/plain", 400), ("application/vnd.api+json", 400), (None, 400), ("multipart/form-data", 400),
+     ("APPLICATION/JSON", 200), ("application/json; charset=utf-8", 200)],
+)  # fmt: skip
+async def test_the_type_of_a_body(start_server: Start, media_type: str | None, status: int) -> None:
+    live = await start_server()
+    headers = {"content-type": media_type} if media_type else {}
+    answer = await live.http.post(COMPLETIONS, content=b'{"prompt": "a", "max_tokens": 1}', headers=headers)
+    assert answer.status_code == status
+    if status == 400:
+        error = answer.json()["error"]
+        assert (error["type"], error["param"], error["code"]) == ("Bad Request", None, 400)
+        assert "Only 'application/json' is allowed" in error["message"]
+
+
+@pytest.mark.parametrize(
+    ("message", "status"),
+    [({"role": "user"}, 200), ({"role": "user", "content": ""}, 200), ({"role": "wizard", "content": "a"}, 200),
+     ({"role": "assistant", "content": None}, 200), ({"role": "user", "content": None}, 400),
+     ({"role": "user", "content": 3}, 400), ({"content": "a"}, 400)],
+)  # fmt: skip
+async def test_odd_messages(start_server: Start, message: dict[str, Any], status: int) -> None:
+    """An unknown role and no content are the template's affair."""
+    live = await start_server()
+    assert (await live.post(CHAT, {"messages": [message], "max_tokens": 1})).status_code == status
+
+
+async def test_what_vllm_lets_pass(start_server: Start) -> None:
+    live = await start_server(served_model_name="tiny")
+    accepted: list[dict[str, Any]] = [
+        {"model": ""}, {"model": None}, {"best_of": 2}, {"unknown": 1}, {"priority": 5}, {"seed": -5},
+        {"temperature": 2.0}, {"top_k": 10**9}, {"top_k": -1}, {"logit_bias": {}}, {"x": "y" * 3_000_000},
+    ]  # fmt: skip
+    for more in accepted:
+        assert (await live.post(COMPLETIONS, {"prompt": "a", "max_tokens": 1, **more})).status_code == 200, more
+
+
+async def test_bias_and_min_p_without_speculation(start_server: Start) -> None:
+    """H10: the arm without speculation takes what the other refuses, and heeds it."""
+    live = await start_server(spec="off")
+    body = {"prompt": "def add(numbers):", "max_tokens": 12, "ignore_eos": True, "return_token_ids": True}
+
+    async def ids(**more: Any) -> list[int]:
+        answer = await live.post(COMPLETIONS, {**body, **more})
+        found: list[int] = answer.json()["choices"][0]["token_ids"]
+        return found
+
+    greedy = await ids(temperature=0)
+    assert await ids(temperature=0, logit_bias={"7": 500.0}) == [7] * 12
+    assert greedy[0] not in await ids(temperature=0, logit_bias={str(greedy[0]): -100.0})
+    assert await ids(temperature=1.0, seed=1, min_p=1.0) == greedy, "only the best is left"
+    assert await ids(temperature=1.0, seed=1) != greedy
+
+
+async def test_two_live_requests_with_one_id(start_server: Start) -> None:
+    """A25: both are served, and tell the id they were given."""
+    live = await start_server(speed=1.0)
+    body = {"prompt": "def add(numbers):", "max_tokens": 60, "ignore_eos": True}
+    headers = {"x-request-id": "same"}
+    answers = await asyncio.gather(*(live.post(COMPLETIONS, body, headers=headers) for _ in range(3)))
+    assert [(a.status_code, a.json()["id"], a.json()["usage"]["completion_tokens"]) for a in answers] == [
+        (200, "cmpl-same", 60)
+    ] * 3
+    assert len({t["request_id"] for t in (await live.truth())["requests"]}) == 3
 
 
 @pytest.mark.parametrize("path", [COMPLETIONS, CHAT, "/tokenize", "/detokenize"])

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -173,6 +175,63 @@ async def test_a_dead_engine(start_server: Start) -> None:
     assert datas(await live.raw(BODY))[-1] == b"data: [DONE]"
 
 
+async def refused(live: Any) -> bool:
+    """Whether nobody listens at its port."""
+    async with httpx.AsyncClient(base_url=live.server.url) as fresh:
+        try:
+            await fresh.get("/health")
+        except httpx.ConnectError:
+            return True
+    return False
+
+
+async def test_a_dead_engine_takes_its_process_along(start_server: Start) -> None:
+    """J2: an error inside the stream, instant 500s for a while, then nobody listens any more."""
+    live = await start_server(speed=0.2)
+    running = asyncio.ensure_future(live.raw({**BODY, "max_tokens": 400}))
+    await live.truth_has("counters", "generation_tokens")
+    await live.fault("engine_dead", exit_s=60)
+    assert b"EngineCore encountered an issue" in await running
+    answer = await live.post("/v1/completions", {**BODY, "stream": True})
+    assert (answer.status_code, answer.json()["error"]["type"]) == (500, "InternalServerError")
+    assert not live.server.left.is_set()
+    await live.fault("engine_dead", exit_s=0.1)
+    await live.until(lambda: refused(live))
+    assert live.server.left.is_set()
+
+
+def test_the_command_ends_with_its_engine() -> None:
+    argv = [sys.executable, "-m", "server_adapters.rehearsal", "--port", "0", "--model", "8b"]
+    argv += ["--fault", "engine_dead:after=0.1,exit_s=0.1"]
+    ended = subprocess.run(argv, capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 1
+    assert ended.stderr == "specload rehearse: the engine died, and the process ends as a fault wants it\n"
+
+
+async def test_a_prompt_that_kills_the_engine(start_server: Start) -> None:
+    """J1: beyond the drafter's limit; every stream of the moment dies with it, and a new engine takes over."""
+    live = await start_server(speed=0.2, faults=("crash_on:tokens=64",))
+    assert datas(await live.raw({**BODY, "prompt": [5] * 64, "max_tokens": 4}))[-1] == b"data: [DONE]"
+    running = asyncio.ensure_future(live.raw({**BODY, "max_tokens": 400}))
+    await live.truth_has("gauges", "num_requests_running")
+    bodies = [live.raw({**BODY, "prompt": [5] * 65}), running]
+    for blocks in map(datas, await asyncio.gather(*bodies)):
+        assert json.loads(blocks[-2][6:])["error"]["code"] == 500
+        assert blocks[-1] == b"data: [DONE]"
+    answer = await live.post("/v1/completions", {**BODY, "stream": True})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (500, 500)
+    assert (await live.http.get("/health")).status_code == 503
+
+    async def healthy() -> bool:
+        return bool((await live.http.get("/health")).status_code == 200)
+
+    await live.fault("crash_on", tokens=64, down_s=0.1)
+    await live.until(healthy)
+    assert datas(await live.raw({**BODY, "max_tokens": 4}))[-1] == b"data: [DONE]"
+    whole = await live.post("/v1/completions", {"prompt": [5] * 65})
+    assert whole.status_code == 500, "it still kills"
+
+
 @pytest.mark.parametrize(
     ("how", "status", "begin"),
     [("html", 200, "<!DOCTYPE"), ("empty", 200, ""), ("500", 500, "Internal"), ("truncated", 200, "# HELP python")],
@@ -258,8 +317,9 @@ def rss() -> int:
 
 
 async def test_memory_grows_and_is_given_back(start_server: Start) -> None:
+    """Whoever reads /metrics sees it as well."""
     live = await start_server()
-    before = rss()
+    before, told = rss(), (await live.metrics())["process_resident_memory_bytes"]
     await live.fault("memory_growth", mb_per_s=2000, max_mb=60)
 
     async def grown() -> bool:
@@ -269,6 +329,7 @@ async def test_memory_grows_and_is_given_back(start_server: Start) -> None:
         return rss() < before + 25e6
 
     await live.until(grown)
+    assert (await live.metrics())["process_resident_memory_bytes"] > told + 40e6
     await live.fault("memory_growth", clear=True)
     await live.until(given_back)
 
@@ -297,6 +358,25 @@ async def test_a_wrong_tokenizer_counts_more_tokens(start_server: Start) -> None
     assert answer["usage"]["prompt_tokens"] == len(text)
     chat = {"messages": [{"role": "user", "content": text}], "max_tokens": 1}
     assert (await live.post(CHAT, chat)).json()["usage"]["prompt_tokens"] == len(text) + 2
+
+
+@pytest.mark.parametrize("template", ["plain", "system"])
+async def test_a_wrong_template_is_the_other_one(start_server: Start, template: str) -> None:
+    """Chats have other prompts, completions the same."""
+    live = await start_server(template=template)
+    chat = {"messages": [{"role": "user", "content": "one two"}], "max_tokens": 1}
+
+    async def counts() -> list[int]:
+        answers = [await live.post(CHAT, chat), await live.post("/v1/completions", {"prompt": "one two"})]
+        told = [a.json()["usage"]["prompt_tokens"] for a in answers]
+        return [*told, (await live.post("/tokenize", {"messages": chat["messages"]})).json()["count"]]
+
+    usual = await counts()
+    await live.fault("wrong_template")
+    wrong = await counts()
+    assert (wrong[0] > usual[0]) == (template == "plain")
+    assert wrong[0] != usual[0] == usual[2] != wrong[2]
+    assert wrong[1] == usual[1]
 
 
 async def acceptance(live: Any, salt: str) -> float:
@@ -354,6 +434,12 @@ def test_engine_switches_follow_the_clock() -> None:
     assert (switches.draft_bias, switches.correction) == (0.0, False)
     faults.apply(switches, 11.0)
     assert (switches.draft_bias, switches.correction) == (0.5, True)
+    faults.set_text("draft_drift:bias=0.5,after=10,ramp_s=20", 0.0)
+    biases = []
+    for now_s in (9.0, 10.0, 15.0, 30.0, 99.0):
+        faults.apply(switches, now_s)
+        biases.append(switches.draft_bias)
+    assert biases == [0.0, 0.0, 0.125, 0.5, 0.5]
 
 
 @pytest.mark.parametrize(
@@ -381,4 +467,8 @@ async def test_faults_are_shown_and_cleared(start_server: Start) -> None:
     assert (await live.post("/rehearsal/faults", {"clear": True})).json() == {}
     for bad in ({"name": "nope"}, {"name": "stall", "seconds": "x"}, [], {}):
         assert (await live.post("/rehearsal/faults", bad)).status_code == 400
+    await live.fault("crash_on", exit_s=2)
+    assert (await live.http.get("/rehearsal/faults")).json()["crash_on"] == {
+        "share": 1.0, "after": 0.0, "for": None, "tokens": 2048.0, "down_s": None, "exit_s": 2.0,
+    }  # fmt: skip
     assert all(kind.what for kind in KINDS.values())

@@ -1,0 +1,21 @@
+"""The canary monitor: long-lived, by counters, by paired probes, or both."""
+
+from loadgen.experiment.canary.checks import Checks
+from loadgen.experiment.canary.lines import begun_lines, end_lines, window_lines
+from loadgen.experiment.canary.monitor import CanaryOptions, CanaryWatch, canary_keys, run_canary
+from loadgen.experiment.canary.records import CanaryResult, read_canary
+from loadgen.experiment.canary.webhooks import signature
+
+__all__ = [
+    "CanaryOptions",
+    "CanaryResult",
+    "CanaryWatch",
+    "Checks",
+    "begun_lines",
+    "canary_keys",
+    "end_lines",
+    "read_canary",
+    "run_canary",
+    "signature",
+    "window_lines",
+]

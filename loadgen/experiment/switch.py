@@ -1,0 +1,133 @@
+"""Pulling a kill switch: what was asked, when, and what came of it. Whatever it says is masked before it gets out."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import httpx
+
+from loadgen.clock import now_ns
+from loadgen.errors import ScenarioError
+from loadgen.redact import Redactor, printable
+from loadgen.scenario import AdapterCall, CommandCall, Direction, HttpCall, Reach, Switch, secrets_of
+from server_adapters.base import Target, TargetError
+from server_adapters.guarded import Ran, run_guarded
+from server_adapters.switching import switch_speculation
+
+#: Of what a switch said.
+SAID_CHARS = 500
+_ANSWER_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Pulled:
+    """`at_ns` (CLOCK_MONOTONIC): the request or command began. `took_s`: until it was answered or had ended. `ok`: it
+    did what its call calls success. `said`: what it said, or why it did not work; masked and printable."""
+
+    at_ns: int
+    took_s: float
+    ok: bool
+    said: str
+
+
+@dataclass(frozen=True, slots=True)
+class Switched:
+    """What a switch of kind adapter is about: an arm's servers, and a client that reaches them (`ReadyArm.targets`,
+    `ReadyArm.client`)."""
+
+    targets: Sequence[Target]
+    client: Callable[[float], httpx.AsyncClient]
+
+
+async def pull(switch: Switch, direction: Direction, redact: Redactor, arm: Switched | None = None) -> Pulled:
+    """Pull it. Never raises for what the other side does: `ok` is False, and `said` tells why. Cancelled, a command
+    is ended first. `redact` must know the secrets of the switch (`switch_secrets`); `arm`: for kind adapter.
+
+    Raises ScenarioError where a secret cannot be read, ValueError where there is no such direction."""
+    call = switch.call(direction)
+    begin_ns = now_ns()
+    try:
+        if isinstance(call, CommandCall):
+            return _of_command(await _command(call, direction), call, redact)
+        if isinstance(call, HttpCall):
+            ok, said = await _http(call)
+        else:
+            ok, said = await _adapter(call, direction, arm)
+    except (TimeoutError, httpx.TimeoutException):
+        ok, said = False, f"no answer within {call.timeout_s:g} s"
+    except (OSError, TargetError, httpx.HTTPError, httpx.InvalidURL) as error:
+        ok, said = False, str(error) or type(error).__name__
+    return Pulled(begin_ns, (now_ns() - begin_ns) / 1e9, ok, _shown(said, redact))
+
+
+def dry_run(switch: Switch, direction: Direction, redact: Redactor) -> str:
+    """What `pull` would do, in words; nothing is asked and no secret is read."""
+    call = switch.call(direction)
+    if isinstance(call, HttpCall):
+        body = "" if call.body is None else f" with {json.dumps(call.body)}"
+        text = f"{call.method} {call.url}{body}"
+    elif isinstance(call, CommandCall):
+        text = f"run {call.command if isinstance(call.command, str) else ' '.join(call.command)}"
+    else:
+        text = f"ask {', '.join(call.urls) or 'the servers of the arm'} to switch speculation {direction}"
+    return f"{_shown(text, redact)} (at most {call.timeout_s:g} s)"
+
+
+async def _command(call: CommandCall, direction: Direction) -> Ran:
+    secrets = {name: value.get_secret_value() for name, value in secrets_of(call).items()}
+    return await run_guarded(call.command, {**call.env, **secrets, "SPECLOAD_SWITCH": direction}, call.timeout_s)
+
+
+def _of_command(ran: Ran, call: CommandCall, redact: Redactor) -> Pulled:
+    if ran.status is None:
+        how = f"took longer than {call.timeout_s:g} s and was ended"
+    else:
+        how = f"ended with status {ran.status}"
+    said = f"{how}: {ran.said.strip()}" if ran.said.strip() else how
+    return Pulled(ran.begin_ns, ran.took_s, ran.status == 0, _shown(said, redact))
+
+
+async def _http(call: HttpCall) -> tuple[bool, str]:
+    headers = {name: value.get_secret_value() for name, value in secrets_of(call).items()}
+    more: dict[str, Any] = {} if call.body is None else {"json": call.body}
+    options = _reach(call).httpx_options()
+    async with (
+        asyncio.timeout(call.timeout_s),
+        httpx.AsyncClient(timeout=call.timeout_s, follow_redirects=False, **options) as client,
+        client.stream(call.method, call.url, headers=headers, **more) as answer,
+    ):
+        body = bytearray()
+        async for piece in answer.aiter_bytes():
+            body += piece[: _ANSWER_BYTES - len(body)]
+            if len(body) >= _ANSWER_BYTES:
+                break
+    expected = call.expect_status or range(200, 300)
+    text = body.decode("utf-8", "replace").strip()
+    return answer.status_code in expected, f"HTTP {answer.status_code}" + (f": {text}" if text else "")
+
+
+def _reach(call: HttpCall) -> Reach:
+    if call.tls is None:
+        return Reach("switch")
+    return Reach("switch", None, None, False, call.tls.ca, call.tls.client_cert, call.tls.client_key, call.tls.verify)
+
+
+async def _adapter(call: AdapterCall, direction: Direction, arm: Switched | None) -> tuple[bool, str]:
+    if arm is None:
+        raise ScenarioError(["switch: kind adapter needs an arm, and none is known here"])
+    first = arm.targets[0]
+    targets = [replace(first, url=url) for url in call.urls] or list(arm.targets)
+    said = []
+    async with arm.client(call.timeout_s) as client:
+        for target in targets:
+            said.append(await switch_speculation(client, target, direction == "on"))
+    return True, "; ".join(said)
+
+
+def _shown(text: str, redact: Redactor) -> str:
+    text = printable(redact(text))
+    return text if len(text) <= SAID_CHARS else f"{text[:SAID_CHARS]}…"
