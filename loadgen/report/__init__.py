@@ -1,5 +1,6 @@
 """What people read. The numbers are the summary's; nothing is computed here."""
 
+from loadgen.report.checklist import checklist_markdown, render_checklist
 from loadgen.report.compared import compared_figures, compared_tables
 from loadgen.report.comparison import render_runs_compared
 from loadgen.report.document import assets, drawn_on_page, templates_of
@@ -29,6 +30,7 @@ __all__ = [
     "asked_in_all",
     "assets",
     "caps_of",
+    "checklist_markdown",
     "compared_figures",
     "compared_tables",
     "cost_of",
@@ -38,6 +40,7 @@ __all__ = [
     "percent",
     "planned_load",
     "ratio",
+    "render_checklist",
     "render_environment",
     "render_experiment",
     "render_html",
