@@ -269,6 +269,8 @@ class Segments:
             self._writer.anomaly(f"run stopped: {reason}")
         if first or why == "user_stop":
             self._workers.stop(why)
+        if why == "user_stop":
+            self._accompanied.cut()
         self._breakers.give_up()
 
     def _on_lost(self, reason: str) -> None:
