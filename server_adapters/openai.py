@@ -42,6 +42,7 @@ class OpenAIAdapter:
     """
 
     name: str = "openai"
+    health_path: str | None = None
     chunk_unit: Literal["step", "token"] = "step"
     #: Fields that `Sampling.extra` must not overwrite.
     reserved: frozenset[str] = frozenset(

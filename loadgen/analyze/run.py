@@ -21,6 +21,7 @@ from loadgen.analyze.failures import failures_of
 from loadgen.analyze.findings import Facts, findings_of
 from loadgen.analyze.groups import Group, groups_of, overall, stage_groups
 from loadgen.analyze.intervals import with_intervals
+from loadgen.analyze.outages import outages_of
 from loadgen.analyze.reconcile import reconcile
 from loadgen.analyze.soak import stability_of
 from loadgen.analyze.speculation import speculation
@@ -55,6 +56,7 @@ def analyze(run: RunData) -> Summary:
     rows = [] if mixed else compare(estimates)
     alike = equality(run, arms, reconciliation)
     resources = resources_of(run, estimates)
+    outages = tuple(one for data in arms.values() for one in outages_of(run.events, data.frame))
     return Summary(
         run_id=manifest.run_id,
         finished=manifest.state == "finished",
@@ -63,7 +65,9 @@ def analyze(run: RunData) -> Summary:
         decomposition=[] if mixed else decompose(arms, estimates.baseline, _net_by_stage(shown)),
         reconciliation=reconciliation,
         comparison=_compared(rows, estimates, mixed),
-        findings=Absent(reason=MIXED) if mixed else findings_of(Facts(estimates, shown, rows, known, resources)),
+        findings=Absent(reason=MIXED)
+        if mixed
+        else findings_of(Facts(estimates, shown, rows, known, resources, outages)),
         environment=in_order([*environment_diff(run), *equality_differences(run, alike)]),
         equality=alike,
         verdict=Absent(reason=MIXED if mixed else LATER),

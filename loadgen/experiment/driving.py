@@ -15,6 +15,7 @@ from loadgen.control import Sample
 from loadgen.drive import (
     Deadlines,
     DriveArm,
+    Tripped,
     Workers,
     WorkerSetup,
     asking_of,
@@ -68,11 +69,11 @@ def wire_of(reach: Reach, asked: TransportName, deadlines: Deadlines) -> httpx.A
 
 def _reaching(reach: Reach, asked: TransportName, deadlines: Deadlines) -> httpx.AsyncBaseTransport:
     """The wire of an arm that is not reached in the usual way."""
-    context = reach.ssl_context()
+    context, addresses = reach.ssl_context(), dict(reach.resolve)
     if reach.plain_because is None:
-        return TRANSPORTS[asked](deadlines, None, context)
+        return TRANSPORTS[asked](deadlines, None, context, addresses=addresses)
     proxy = None if reach.proxy is None else httpcore.Proxy(reach.proxy, auth=_as_bytes(reach.proxy_account()))
-    return make_transport(deadlines, None, context, proxy, reach.http2)
+    return make_transport(deadlines, None, context, proxy, reach.http2, addresses)
 
 
 def _lower(header: str | None) -> str | None:
@@ -100,6 +101,7 @@ def make_workers(
     on_samples: Callable[[Sequence[Sample]], None],
     watched: bool,
     metrics: RunMetrics | None,
+    on_tripped: Callable[[Tripped], None],
 ) -> Workers:
     """The run's workers, not yet started. The caps count the requests of all arms together: they may share hardware."""
     exchanged = with_places_exchanged(scenario)
@@ -129,6 +131,7 @@ def make_workers(
         transports={a.name: partial(_reaching, a.reach, transport) for a in ready.arms.values() if not a.reach.usual},
         watched=watched,
         teller=None if metrics is None else metrics.tally,
+        breaker_failures=limits.breaker_failures,
     )
     return Workers(
         setup,
@@ -139,5 +142,6 @@ def make_workers(
         on_lost=on_lost,
         on_waiting=on_waiting,
         on_samples=on_samples,
+        on_tripped=on_tripped,
         on_told=(lambda _told: None) if metrics is None else metrics.told,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict, deque
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from loadgen.clock import now_ns
@@ -11,6 +12,7 @@ from loadgen.control import decide
 from loadgen.drive import SegmentResult, StopReason, WorkerEnd
 from loadgen.errors import TargetUnusable
 from loadgen.experiment.afterwards import Afterwards, Done
+from loadgen.experiment.breaking import Breakers
 from loadgen.experiment.companion import Accompanied, Beside, Companion
 from loadgen.experiment.driving import TransportName, make_workers
 from loadgen.experiment.edges import Edges
@@ -50,6 +52,7 @@ class Prepared:
     metrics: RunMetrics | None = None
     companion: Companion | None = None
     afterwards: Afterwards | None = None
+    interrupted_by: Callable[[], str] = lambda: "the user"
 
 
 class Segments:
@@ -61,6 +64,7 @@ class Segments:
         self._progress = progress
         self._metrics = prepared.metrics
         self._afterwards, self._ready = prepared.afterwards, prepared.ready
+        self._interrupted_by = prepared.interrupted_by
         self.lengths = prepared.lengths
         self.ends: list[WorkerEnd] = []
         self.warmups = WarmUps(prepared.scenario.warmup)
@@ -72,14 +76,24 @@ class Segments:
             self._writer.manifest.workers, self._scenario, self._plan, self.lengths, prepared.ready, self._limits,
             self._writer, shard=prepared.shard, transport=prepared.transport, on_ended=progress.ended,
             on_lost=self._on_lost, on_waiting=progress.say, on_samples=self._watch.take, watched=self._watch.any,
-            metrics=prepared.metrics,
+            metrics=prepared.metrics, on_tripped=lambda told: self._breakers.tripped(told),
+        )  # fmt: skip
+        self._breakers = Breakers(
+            self._scenario, self._limits, prepared.ready, self._writer, lambda: self._workers, progress.say,
+            lambda reason: self._stop(reason, "policy"),
         )  # fmt: skip
         self._waiting: dict[str, deque[float]] = {name: deque(maxlen=WAITING_KEPT) for name in prepared.ready.arms}
         self._interrupted = asyncio.Event()
         self._edges = Edges(self.standing, self._scenario.scrape.idle_wait_s, self._interrupted, progress.say)
         self._accompanied = Accompanied(
             prepared.companion,
-            Beside(prepared.ready, self._writer, progress.say, lambda reason: self._stop(reason, "policy")),
+            Beside(
+                prepared.ready,
+                self._writer,
+                progress.say,
+                lambda reason: self._stop(reason, "policy"),
+                lambda segment: self._workers.finish(segment.number),
+            ),
         )
         self._stop_reason: str | None = None
         self._lost: str | None = None
@@ -92,6 +106,7 @@ class Segments:
             await self._groups()
             await self._after()
         finally:
+            await self._breakers.end()
             self.ends, _ = await asyncio.gather(self._workers.close(), self.standing.scraper.stop())
             try:
                 await self.standing.servers.close()
@@ -123,7 +138,7 @@ class Segments:
         """First Ctrl-C: send nothing new, let requests in flight drain. Second: cut them now."""
         first = not self._interrupted.is_set()
         self._interrupted.set()
-        self._stop("interrupted by the user", "user_stop")
+        self._stop(f"interrupted by {self._interrupted_by()}", "user_stop")
         self._progress.say(
             "finishing requests in flight; Ctrl-C again cuts them" if first else "cutting requests in flight"
         )
@@ -134,6 +149,7 @@ class Segments:
         for segment in self._plan.segments:
             groups[segment.group].append(segment)
         for number, group in enumerate(groups.values()):
+            await self._breakers.closed()
             if self._stop_reason:
                 return
             wanted = [segment for segment in group if self.warmups.wanted(segment)]
@@ -253,6 +269,7 @@ class Segments:
             self._writer.anomaly(f"run stopped: {reason}")
         if first or why == "user_stop":
             self._workers.stop(why)
+        self._breakers.give_up()
 
     def _on_lost(self, reason: str) -> None:
         """A worker is no more: the others stop, too, since the load is not what was asked for any longer."""

@@ -1,5 +1,6 @@
 """What people read. The numbers are the summary's; nothing is computed here."""
 
+from loadgen.report.checklist import checklist_markdown, render_checklist
 from loadgen.report.comparison import render_runs_compared
 from loadgen.report.environment import render_environment
 from loadgen.report.experiment import render_experiment
@@ -19,11 +20,13 @@ from loadgen.report.verdict_lines import render_verdict
 
 __all__ = [
     "RunProgress",
+    "checklist_markdown",
     "count",
     "number",
     "percent",
     "planned_load",
     "ratio",
+    "render_checklist",
     "render_environment",
     "render_experiment",
     "render_html",
