@@ -53,10 +53,12 @@ def watched(work: Callable[[RunProgress], Coroutine[Any, Any, RunResult]]) -> Ru
 
 
 def finish(result: RunResult, json: bool, *, judged: bool) -> None:
-    """Show the result, and end with its exit code. `judged`: an invalid measurement is no success."""
+    """Show the result, and end with its exit code. `judged`: an invalid measurement is no success. An access check
+    sends no load: it has nothing to measure."""
+    measured = has_load(result.found) and (json or has_speed(result.found))
     if json and result.found is not None:
         print_json({"summary": result.summary.model_dump(mode="json"), "found": result.found.model_dump(mode="json")})
-    elif json or speeds_shown(result.found):
+    elif measured:
         show(result.summary, json)
     if result.found is not None and not json:
         render_experiment(result.found, out)
@@ -71,10 +73,14 @@ def finish(result: RunResult, json: bool, *, judged: bool) -> None:
         raise typer.Exit(_CODES[word])
 
 
-def speeds_shown(found: ExperimentResult | None) -> bool:
-    """Whether there is a summary to show: an access check sends no load, and the speeds of passes that were made to
-    compare answers are not shown."""
-    return found is None or found.kind not in ("access", "quality")
+def has_load(found: ExperimentResult | None) -> bool:
+    """Whether there is a summary to show."""
+    return found is None or found.kind != "access"
+
+
+def has_speed(found: ExperimentResult | None) -> bool:
+    """Whether the summary's numbers are a result: those of passes that were made to compare answers are none."""
+    return found is None or found.kind != "quality"
 
 
 def worst(verdicts: Sequence[Verdict]) -> Exit:

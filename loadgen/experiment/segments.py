@@ -51,8 +51,8 @@ class Prepared:
     transport: TransportName
     metrics: RunMetrics | None = None
     companion: Companion | None = None
-    interrupted_by: Callable[[], str] = lambda: "the user"
     afterwards: Afterwards | None = None
+    interrupted_by: Callable[[], str] = lambda: "the user"
 
 
 class Segments:
@@ -63,8 +63,8 @@ class Segments:
         self._writer = prepared.writer
         self._progress = progress
         self._metrics = prepared.metrics
-        self._interrupted_by = prepared.interrupted_by
         self._afterwards, self._ready = prepared.afterwards, prepared.ready
+        self._interrupted_by = prepared.interrupted_by
         self.lengths = prepared.lengths
         self.ends: list[WorkerEnd] = []
         self.warmups = WarmUps(prepared.scenario.warmup)

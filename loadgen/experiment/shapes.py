@@ -31,9 +31,9 @@ class Shape:
 SHAPES: Mapping[str, Shape] = {
     "run": Shape(run_scenario),
     "soak": Shape(run_scenario),
+    "quality": Shape(run_quality, read_quality),
     "anomalies": Shape(run_anomalies, anomalies_found),
     "access": Shape(run_access, access_found),
-    "quality": Shape(run_quality, read_quality),
     "drill": Shape(run_drill, read_drill),
 }
 

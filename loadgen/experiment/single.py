@@ -140,7 +140,9 @@ async def _prepared(
         )
     prepared = Prepared(
         loaded.scenario, plan, limits, lengths, ready, servers, writer, options.shard, options.transport, metrics,
-        options.companion, options.interrupted_by, options.afterwards,
+        options.companion,
+        options.afterwards,
+        options.interrupted_by,
     )  # fmt: skip
     return prepared, notes if fitted is None else (fitted.sentence(), *notes)
 

@@ -24,9 +24,9 @@ _TONES = {"good": "green", "warning": "yellow", "bad": "red", "": ""}
 
 #: The tables of each kind, the same for terminal and page.
 TABLES: Mapping[str, Callable[[ExperimentResult], Sequence[Table]]] = {
+    "quality": quality_tables,
     "access": access_tables,
     "anomalies": anomaly_tables,
-    "quality": quality_tables,
     "drill": drill_tables,
 }
 #: The figures of each kind, for the page.
