@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict, deque
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from loadgen.clock import now_ns
@@ -48,6 +49,7 @@ class Prepared:
     transport: TransportName
     metrics: RunMetrics | None = None
     companion: Companion | None = None
+    interrupted_by: Callable[[], str] = lambda: "the user"
 
 
 class Segments:
@@ -58,6 +60,7 @@ class Segments:
         self._writer = prepared.writer
         self._progress = progress
         self._metrics = prepared.metrics
+        self._interrupted_by = prepared.interrupted_by
         self.lengths = prepared.lengths
         self.ends: list[WorkerEnd] = []
         self.warmups = WarmUps(prepared.scenario.warmup)
@@ -108,7 +111,7 @@ class Segments:
         """First Ctrl-C: send nothing new, let requests in flight drain. Second: cut them now."""
         first = not self._interrupted.is_set()
         self._interrupted.set()
-        self._stop("interrupted by the user", "user_stop")
+        self._stop(f"interrupted by {self._interrupted_by()}", "user_stop")
         self._progress.say(
             "finishing requests in flight; Ctrl-C again cuts them" if first else "cutting requests in flight"
         )

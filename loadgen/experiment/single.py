@@ -52,6 +52,10 @@ class RunOptions:
     companion: Companion | None = None
     #: makes of the run directory what the experiment found
     read: Callable[[RunData], ExperimentResult] | None = None
+    #: name of the run directory; None: a new one
+    run_id: str | None = None
+    #: who interrupts, in the words of the report, asked when it happens
+    interrupted_by: Callable[[], str] = lambda: "the user"
 
 
 @dataclass(frozen=True)
@@ -74,7 +78,7 @@ async def run_scenario(loaded: LoadedScenario, options: RunOptions, progress: Pr
     if options.time_budget_s is None:
         refuse_beyond(build_plan(loaded), limits_of(loaded.scenario))
     refuse_unwritable(options.out)
-    run_id = new_run_id(loaded.scenario.name)
+    run_id = options.run_id or new_run_id(loaded.scenario.name)
     logs = options.out / run_id / "servers"
     async with arm_servers(logs, redactor_of(loaded.scenario), progress.say) as servers:
         ready = await found_ready(loaded.scenario, servers)
@@ -127,6 +131,7 @@ async def _prepared(
     prepared = Prepared(
         loaded.scenario, plan, limits, lengths, ready, servers, writer, options.shard, options.transport, metrics,
         options.companion,
+        options.interrupted_by,
     )  # fmt: skip
     return prepared, notes if fitted is None else (fitted.sentence(), *notes)
 

@@ -1,7 +1,7 @@
 """What to ask for: checked models, loading, own prompts, limits."""
 
 from loadgen.scenario.arms import Arm, SecretSource
-from loadgen.scenario.base import Environment
+from loadgen.scenario.base import BaseUrl, Environment, FilePath, Model, PageUrl, Seconds, refuse
 from loadgen.scenario.canary import AT_LEAST, BY_COUNTERS, BY_PROBES, CanaryKeys, CanaryLimits, ProbeKeys, Webhook
 from loadgen.scenario.canary_checks import WINDOW_BLOCKS
 from loadgen.scenario.comparison import (
@@ -15,10 +15,11 @@ from loadgen.scenario.comparison import (
 from loadgen.scenario.drill import DRILL_SCRAPE_S, Drill, DrillLimits, DrillSide
 from loadgen.scenario.launchers import CommandLauncher, Launcher, RehearsalLauncher, VllmLauncher
 from loadgen.scenario.lengths import Empirical, Fixed, Length, LogNormal, Normal, PairedLengths, Uniform
-from loadgen.scenario.limits import Limits, Safety, limits_of
-from loadgen.scenario.load import LoadedScenario, load_scenario
+from loadgen.scenario.limits import DEFAULTS, Limits, Safety, combine, limits_of
+from loadgen.scenario.load import LoadedScenario, document_of, load_model, load_scenario, scenario_of, set_key
 from loadgen.scenario.metrics import AGGREGATES, LIVE_SELECTORS, METRICS, SELECTORS, Metric
 from loadgen.scenario.model import DeadlineKeys, Scenario, Scrape, Slos, Warmup
+from loadgen.scenario.pinned import PinnedTransport
 from loadgen.scenario.prompts import OwnPrompt, PromptSet
 from loadgen.scenario.reach import Reach, reach_of
 from loadgen.scenario.schema import scenario_schema
@@ -49,12 +50,14 @@ from loadgen.scenario.thresholds import (
 )
 from loadgen.scenario.tls import TlsKeys
 from loadgen.scenario.workload import SamplingKeys, SharedPrefix, Task, Workload
+from loadgen.scenario.yaml_text import Document
 
 __all__ = [
     "AGGREGATES",
     "AT_LEAST",
     "BY_COUNTERS",
     "BY_PROBES",
+    "DEFAULTS",
     "DRILL_SCRAPE_S",
     "LIVE_SELECTORS",
     "METRICS",
@@ -65,6 +68,7 @@ __all__ = [
     "Arm",
     "ArrivalStage",
     "AxisValue",
+    "BaseUrl",
     "Call",
     "CanaryKeys",
     "CanaryLimits",
@@ -76,11 +80,13 @@ __all__ = [
     "DeadlineKeys",
     "DesignName",
     "Direction",
+    "Document",
     "Drill",
     "DrillLimits",
     "DrillSide",
     "Empirical",
     "Environment",
+    "FilePath",
     "Fixed",
     "HttpCall",
     "Launcher",
@@ -90,10 +96,13 @@ __all__ = [
     "LogNormal",
     "MaxRate",
     "Metric",
+    "Model",
     "Normal",
     "Operator",
     "OwnPrompt",
+    "PageUrl",
     "PairedLengths",
+    "PinnedTransport",
     "ProbeKeys",
     "PromptSet",
     "Ramp",
@@ -104,6 +113,7 @@ __all__ = [
     "SamplingKeys",
     "Scenario",
     "Scrape",
+    "Seconds",
     "SecretSource",
     "SharedPrefix",
     "Slos",
@@ -124,16 +134,22 @@ __all__ = [
     "Webhook",
     "Workload",
     "chosen_baseline",
+    "combine",
+    "document_of",
     "ends_by_time",
     "launched_arm",
     "limits_of",
+    "load_model",
     "load_scenario",
     "parse_threshold",
     "reach_of",
     "read_secret",
     "read_thresholds",
+    "refuse",
     "refuse_segments",
+    "scenario_of",
     "scenario_schema",
     "secrets_of",
+    "set_key",
     "switch_secrets",
 ]
