@@ -10,7 +10,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute, APIRouter
 from starlette.exceptions import HTTPException
 
-from loadgen.service.api import audit, login, operations, results, runs, scenarios, targets
+from loadgen.service.api import audit, hooks, login, operations, results, runs, scenarios, targets
 from loadgen.service.problems import INTERNAL, Problem
 from loadgen.service.security import Guard, TooLarge, too_large
 from loadgen.service.state import Service
@@ -22,6 +22,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     targets.router,
     runs.router,
     results.router,
+    hooks.router,
     audit.router,
     operations.router,
     login.router,

@@ -27,6 +27,8 @@ NOT_UPLOADED: tuple[tuple[str, ...], ...] = (
     ("workload", "tasks", "*", "prompts"),
     ("comparison", "aa_run"),
     ("sweep",),
+    ("canary",),
+    ("drill",),
 )
 #: Keys that a start may override, as dotted paths.
 OVERRIDABLE = re.compile(
