@@ -9,7 +9,7 @@ BIN    := $(VENV)/bin
 
 setup: $(VENV)/.installed
 
-$(VENV)/.installed: pyproject.toml constraints.txt scripts/setup_venv.sh
+$(VENV)/.installed: pyproject.toml setup.py constraints.txt scripts/setup_venv.sh $(wildcard loadgen/drive/kernel/_*.[ch])
 	@PYTHON=$(PYTHON) sh scripts/setup_venv.sh $(VENV)
 
 vllm:

@@ -130,7 +130,8 @@ def _version(python: Path, distribution: str) -> str | None:
 @cache
 def _specload_version() -> str:
     """Version and a digest of the sources: cells of other sources are measured anew."""
-    sources = sorted(p for room in ("loadgen", "server_adapters") for p in (PROJECT / room).rglob("*.py"))
+    rooms, kinds = ("loadgen", "server_adapters"), ("*.py", "*.c")
+    sources = sorted(p for room in rooms for kind in kinds for p in (PROJECT / room).rglob(kind))
     digest = hashlib.sha256(b"".join(p.read_bytes() for p in sources)).hexdigest()[:8]
     return f"{_version(Path(sys.executable), 'specload')} (sources {digest})"
 

@@ -1,9 +1,10 @@
 """The whole path on one worker beside the bare transport: CPU per chunk, on the same streams, in the same run.
 
-    python benchmarks/full_path.py [--streams 1024] [--tokens 256] [--runs 2]
+    python benchmarks/full_path.py [--streams 1024] [--tokens 256] [--runs 2] [--bare-reader c|python]
 
 Whole: `specload run --transport kernel --workers 1`: plan, dispatch, transport, ledger, records, all its processes
-counted. Bare: the transport alone, the same number of requests in the same closed loop. Each is run in two lengths,
+counted. Bare: the transport alone, the same number of requests in the same closed loop; `--bare-reader python` leaves
+its C reader out, which is what the limit of 1.6 was set for. Each is run in two lengths,
 and the CPU time of the short one is taken off, so that neither start nor end counts; order A B B A. The server's clock
 gives chunks/s: from the first moment with two requests in flight to the last chunk.
 """
@@ -24,7 +25,7 @@ from intervals import abba, ratio_interval
 from specload_runs import environment, run, scenario
 from truth_client import chunk_errors, closed_loop
 
-from loadgen.drive import Exchange
+from loadgen.drive import Exchange, reader_name
 
 SOURCE = Path(__file__).resolve().parent / "truth_server"
 ITL_MS = 20
@@ -49,7 +50,10 @@ def main() -> None:
         return
     prepare()
     pins = pinning()
-    print(f"{pins.text}; {options.streams} streams x {ITL_MS} ms, {options.tokens} tokens a request")
+    print(
+        f"{pins.text}; {options.streams} streams x {ITL_MS} ms, {options.tokens} tokens a request; whole read by "
+        f"{reader_name()}, bare by {options.bare_reader}"
+    )
     cost: dict[str, list[float]] = {"whole": [], "bare": []}
     best: list[Run] = []
     with tempfile.TemporaryDirectory() as name:
@@ -75,6 +79,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--tokens", type=int, default=256)
     parser.add_argument("--rounds", type=int, default=3, help="requests of each stream in the long run")
     parser.add_argument("--runs", type=int, default=2, help="of each kind")
+    parser.add_argument("--bare-reader", choices=("c", "python"), default="c", help="who reads the bare transport")
     parser.add_argument("--client", metavar="URL", help=argparse.SUPPRESS)
     return parser.parse_args()
 
@@ -102,7 +107,8 @@ def bare(
     folder.mkdir()
     command = [sys.executable, __file__, "--client", f"http://127.0.0.1:{port}", "--rounds", str(rounds)]
     command += ["--streams", str(options.streams), "--tokens", str(options.tokens)]
-    measured = run_measured(command, environment(), pins.client, 120.0, folder / "log")
+    environ = {**environment(), "SPECLOAD_READER": options.bare_reader}
+    measured = run_measured(command, environ, pins.client, 120.0, folder / "log")
     text = (folder / "log").read_text(errors="replace")
     if measured.code:
         raise RuntimeError(f"the bare client failed: {text[-2000:]}")

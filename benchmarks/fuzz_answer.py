@@ -5,8 +5,9 @@
 A case is a good answer (streamed in chunks, with a length, until the end of the connection; with interim answers,
 trailers, extensions), broken in a few places, cut into reads at random. Whatever comes, the parser may only raise what
 a cut or malformed answer raises, what is read then is one attempt with one outcome, no case takes more than a second,
-the body is never longer than its limit, and memory does not grow with the number of cases. The same seed and number are
-the same case: `--seed S --first N --cases 1` runs one again.
+the body is never longer than its limit, and memory does not grow with the number of cases. Where the C reader is built,
+it must make the same exchange of the case's reads. The same seed and number are the same case:
+`--seed S --first N --cases 1` runs one again.
 """
 
 from __future__ import annotations
@@ -18,17 +19,26 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import httpcore
 import psutil
 
 from loadgen.drive import Attempt, Exchange, Outcome, Sent, read_exchange
 from loadgen.drive.kernel.answer import MAX_LOOSE_BYTES, Answer
+from loadgen.drive.kernel.aside import NO_STAMP, make_reader
+from loadgen.drive.kernel.clock_offset import WallOffset
+from loadgen.drive.kernel.side_reader import SideReader
+from loadgen.drive.kernel.stamps import Stamper
 from loadgen.drive.transport import BodyTooLarge, WireLimits
 from loadgen.plan import Case
 from server_adapters import adapter_named
 from server_adapters.base import Sampling
 
+if TYPE_CHECKING:
+    from loadgen.drive.kernel._reader import Reader
+
+READER, STAMPER = make_reader(), Stamper(WallOffset())
 LIMITS = WireLimits(max_body_bytes=64 * 1024)
 CASE_S = 1.0
 #: resident memory may rise by so much after the first cases
@@ -104,28 +114,62 @@ def reads_of(message: bytes, rng: random.Random) -> Iterator[bytes]:
 def run_case(seed: int, number: int) -> Attempt:
     """Raises AssertionError where a rule is broken, and whatever the parser should not raise."""
     rng = random.Random(f"{seed}-{number}")
-    message = mutated(whole_answer(rng), rng)
-    exchange, stamp = Exchange(sent_ns=1), 1
+    message, reads, stamp = mutated(whole_answer(rng), rng), [], 1
+    for data in reads_of(message, rng):
+        stamp += rng.randrange(3)  # some reads share their stamp
+        reads.append((data, None if rng.random() < 0.05 else stamp))
+    exchange = taken(reads, None)
+    check(exchange, len(message))
+    if READER is not None:
+        by_c = taken([(data, stamp or 0) for data, stamp in reads], READER)
+        fed = taken([(data, stamp or 0) for data, stamp in reads], None)
+        assert by_c == fed, "the C reader makes another exchange"
+    attempt = read_exchange(exchange, SENT, ADAPTER, str)
+    assert attempt.outcome is not Outcome.CLIENT_FAULT, attempt.error_message
+    assert list(attempt.ledger.arrival_ns) == sorted(attempt.ledger.arrival_ns)
+    return attempt
+
+
+def taken(reads: list[tuple[bytes, int | None]], reader: Reader | None) -> Exchange:
+    """The exchange that these reads make. With a reader, those after the head are put aside first, as sockets' are."""
+    exchange = Exchange(sent_ns=1)
     answer = Answer(exchange, LIMITS)
+    side = None if reader is None else SideReader(reader, 0, STAMPER)
     try:
-        for data in reads_of(message, rng):
-            stamp += rng.randrange(3)  # some reads share their stamp
-            answer.feed(data, None if rng.random() < 0.05 else stamp)
-            if answer.done:
-                break
+        feed(answer, exchange, reads, reader, side)
         if not answer.done:
             answer.eof()
     except (httpcore.RemoteProtocolError, BodyTooLarge) as error:
         assert not exchange.complete
         exchange.failure = Outcome.TRUNCATED if answer.closed else Outcome.MALFORMED
         exchange.failure_detail = f"http: {error}"
+    finally:
+        if side is not None:
+            side.end()
     answer.close()
-    exchange.end_ns = answer.last_ns
-    check(exchange, len(message))
-    attempt = read_exchange(exchange, SENT, ADAPTER, str)
-    assert attempt.outcome is not Outcome.CLIENT_FAULT, attempt.error_message
-    assert list(attempt.ledger.arrival_ns) == sorted(attempt.ledger.arrival_ns)
-    return attempt
+    exchange.end_ns = None if answer.closed else answer.last_ns  # the end of the connection is seen at no fixed time
+    return exchange
+
+
+def feed(
+    answer: Answer, exchange: Exchange, reads: list[tuple[bytes, int | None]], reader: Reader | None,
+    side: SideReader | None,
+) -> None:  # fmt: skip
+    begun = side is None
+    for data, stamp in reads:
+        if side is not None and reader is not None and side.on:
+            if why := reader.put(0, data, NO_STAMP if stamp is None else stamp):
+                side.give(answer, why)
+        else:
+            answer.feed(data, stamp)
+            if not begun and exchange.status is not None and not answer.done:
+                begun = True
+                assert side is not None
+                side.begin(answer, data)
+        if answer.done:
+            return
+    if side is not None and side.on:
+        side.give(answer)
 
 
 def check(exchange: Exchange, size: int) -> None:

@@ -11,4 +11,7 @@ echo "making $venv, and installing specload and its development tools into it (m
 "$python" -m venv "$venv"
 "$venv/bin/pip" install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]' 2>&1 | grep -v '^WARNING: Location' || true
 "$venv/bin/specload" --version >/dev/null
+if [ "$(uname)" = Linux ] && ! "$venv/bin/python" -c 'import loadgen.drive.kernel._reader' 2>/dev/null; then
+    echo "no C compiler here, or no Python headers: sockets are read in Python, which costs two to three times the CPU" >&2
+fi
 touch "$venv/.installed"

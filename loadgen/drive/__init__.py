@@ -4,7 +4,7 @@ from loadgen.drive.asking import Asking, DriveLimits, asking_of, drive_limits_of
 from loadgen.drive.cap import Budget, RateCap
 from loadgen.drive.driver import Driver
 from loadgen.drive.health import quiet_gc
-from loadgen.drive.kernel import make_kernel_transport
+from loadgen.drive.kernel import make_kernel_transport, reader_name
 from loadgen.drive.ledger import Sent, read_exchange
 from loadgen.drive.recorder import Counts, Tally
 from loadgen.drive.request import DriveArm
@@ -65,4 +65,5 @@ __all__ = [
     "make_transport",
     "quiet_gc",
     "read_exchange",
+    "reader_name",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
@@ -69,6 +69,8 @@ class Exchange:
     missing_stamps: int | None = None
     #: waited for its turn to connect, not part of `connect_ns`; None = reused a connection
     connect_wait_ns: int | None = None
+    #: while the answer comes: brings body and pieces up to date. None: they are
+    refresh: Callable[[], None] | None = field(default=None, compare=False, repr=False)
 
 
 #: `Ledger.tokens` entry of a token-bearing chunk whose count the server did not tell

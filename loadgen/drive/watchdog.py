@@ -38,6 +38,8 @@ class TokenClock:
     def look(self) -> int | None:
         """Read what has come, and say when the last token came. [DONE] counts as one: a connection that stays open
         after it is let go, and the answer is whole (`cut_after_end`)."""
+        if self._exchange.refresh is not None:
+            self._exchange.refresh()
         fresh = bytes(memoryview(self._exchange.body)[self._read :])
         self._read += len(fresh)
         bearer, count = None, self._tokens

@@ -65,6 +65,7 @@ class DoctorReport(_Model):
     measured: str
     transport: str
     timestamp_source: str
+    reader: str | None = None  # of the kernel transport: "c" or "python"; None = another transport
     clock_resolution_s: float
     clock_offset_uncertainty_s: float
     idle_lag_p50_s: float

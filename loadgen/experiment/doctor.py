@@ -97,6 +97,7 @@ async def doctor(
         measured=datetime.now(UTC).isoformat(timespec="seconds"),
         transport=type(probe).__name__,
         timestamp_source=", ".join(sorted(sources)),
+        reader=getattr(probe, "reader", None),
         clock_resolution_s=time.get_clock_info("monotonic").resolution,
         clock_offset_uncertainty_s=anchor(16).uncertainty_ns / 1e9,
         idle_lag_p50_s=_rank(idle, 50),

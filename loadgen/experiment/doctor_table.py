@@ -13,6 +13,8 @@ from loadgen.experiment.ceiling import DoctorReport, Step
 from loadgen.experiment.driving import most_workers
 from loadgen.report import count, percent, seconds
 
+_READERS = {"c": "the C reader", "python": "Python: the C reader is not built", None: "the transport's library"}
+
 
 def render_doctor(report: DoctorReport, console: Console) -> None:
     """One table of facts, one of the steps, and what ended the climb."""
@@ -50,6 +52,7 @@ def _facts(report: DoctorReport) -> Iterator[tuple[str, str]]:
     yield "cores", count(report.cpus)
     yield "transport", report.transport
     yield "arrival stamps from", report.timestamp_source
+    yield "sockets read by", _READERS[report.reader]
     yield "stamp error p50 / p99, smallest step", _pair(report.stamp_error_p50_s, report.stamp_error_p99_s)
     yield (
         "event loop lag when idle p50 / p95 / max",

@@ -14,6 +14,7 @@ import numpy as np
 
 from loadgen import __version__
 from loadgen.clock import anchor
+from loadgen.drive import reader_name
 from loadgen.errors import ScenarioError, StorageError
 from loadgen.experiment.driving import TransportName, transport_used
 from loadgen.experiment.preflight import Preflight
@@ -100,4 +101,5 @@ def client_facts(transport: TransportName) -> dict[str, Any]:
         "python": sys.version.split()[0],
         "numpy": np.__version__,
         "transport": transport,
+        "reader": reader_name() if transport == "kernel" else None,
     }

@@ -28,6 +28,7 @@ from loadgen.drive import (
     LoopHealth,
     Sent,
     read_exchange,
+    reader_name,
 )
 from loadgen.plan import ESTIMATE, Case, ClosedLoop, OpenLoop, Plan, Segment, build_plan
 from loadgen.redact import Redactor
@@ -347,6 +348,20 @@ class Http:
 @pytest.fixture
 def http() -> Http:
     return Http()
+
+
+def choose_reader(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who reads the sockets of kernel transports: "c" or "python"."""
+    monkeypatch.setenv("SPECLOAD_READER", name)
+    if reader_name() != name:
+        pytest.skip("the C reader is not built: python setup.py build_ext --inplace")
+
+
+@pytest.fixture(params=["c", "python"])
+def reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Both readers, one after the other."""
+    choose_reader(request.param, monkeypatch)
+    return str(request.param)
 
 
 @pytest.fixture

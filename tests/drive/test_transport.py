@@ -24,11 +24,12 @@ Transport = PlainTransport | KernelTransport
 Make = Callable[..., Transport]
 
 
-@pytest.fixture(params=[make_transport, make_kernel_transport], ids=["plain", "kernel"])
-def maker(request: pytest.FixtureRequest) -> Make:
-    """make_transport, make_kernel_transport: the same behaviour is asked of both."""
-    made: Make = request.param
-    return made
+@pytest.fixture(params=["plain", "kernel", "kernel in Python"])
+def maker(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Make:
+    """make_transport, make_kernel_transport: the same behaviour is asked of both, and of both readers of the latter."""
+    if request.param == "kernel in Python":
+        monkeypatch.setenv("SPECLOAD_READER", "python")
+    return make_transport if request.param == "plain" else make_kernel_transport
 
 
 @pytest.fixture

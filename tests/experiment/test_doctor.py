@@ -58,6 +58,8 @@ async def test_a_server_that_is_gone_is_an_error() -> None:
 class Counting(httpx.AsyncBaseTransport):
     """Any transport that fills exchanges can be measured."""
 
+    reader = "c"
+
     def __init__(self) -> None:
         self.inner = make_transport(DEADLINES)
         self.asked = 0
@@ -82,7 +84,7 @@ async def test_a_whole_visit() -> None:
 
     found = await doctor(make, most_streams=2)
     assert [(step.streams, step.asked_chunks_per_s) for step in found.steps] == [(2, 100.0)]
-    assert (found.transport, found.timestamp_source) == ("Counting", "kernel")
+    assert (found.transport, found.timestamp_source, found.reader) == ("Counting", "kernel", "c")
     (step,) = found.steps
     assert step.error_p50_s is not None
     assert step.error_p99_s is not None
@@ -96,7 +98,7 @@ async def test_a_whole_visit() -> None:
     render_doctor(found, console)
     assert isinstance(console.file, io.StringIO)
     text = console.file.getvalue()
-    for word in ("chunks/s", "stamp error", "open files", "local ports", "somaxconn", "clock", "Ceiling"):
+    for word in ("chunks/s", "stamp error", "open files", "local ports", "somaxconn", "clock", "Ceiling", "C reader"):
         assert word in text
 
 

@@ -15,6 +15,8 @@ from urllib.parse import urlsplit
 import pyarrow.parquet as pq
 import pytest
 
+from loadgen.drive import reader_name
+
 PEM = Path(__file__).parents[1] / "drive" / "data" / "localhost.pem"
 Hostile = Callable[..., Awaitable[Any]]
 Cli = Callable[..., Awaitable[Any]]
@@ -96,6 +98,7 @@ async def test_through_a_proxy_the_plain_transport_reads_and_says_so(
     assert done.code in (0, 98), done.said
     path, manifest = the_run()
     assert manifest["client"]["transports"] == {"base": "plain (proxy)"}
+    assert manifest["client"]["reader"] == reader_name()
     assert "transport used: plain (proxy)" in done.out
     assert {(row["outcome"], row["timestamp_source"]) for row in rows_of(path)} == {("ok", "user")}
     assert b"POST " + server.url.encode() + b"/v1/completions HTTP/1.1" in b"".join(seen)

@@ -5,10 +5,13 @@ llhttp finds the framing; the body is appended as it comes and not looked at.
 
 from __future__ import annotations
 
+from array import array
+
 import httpcore
 import httptools
 
 from loadgen.clock import now_ns
+from loadgen.drive.kernel.aside import CHUNKED, NO_STAMP, OPEN, SIZED, Aside, Framing
 from loadgen.drive.transport import BodyTooLarge, WireLimits, joined_headers
 from loadgen.drive.types import Exchange
 
@@ -112,12 +115,8 @@ class Answer:
 
     def _account(self, before: int, read: int) -> None:
         """What a read of `read` bytes has added to a body of `before`: a piece, within the limits."""
-        size = len(self._body)
-        if size > self._end >= 0:  # the body of a message nobody asked for
-            size = self._end
-            del self._body[size:]
+        size = self._size()
         if size > before:
-            self._loose = 0
             stamp_ns = self.last_ns
             if stamp_ns == self._piece_ns:
                 self._exchange.piece_end[-1] = size
@@ -126,6 +125,18 @@ class Answer:
                 self._add_ns(stamp_ns)
                 self._add_end(size)
                 self._pieces += 1
+        self._limit(size, before, read)
+
+    def _size(self) -> int:
+        size = len(self._body)
+        if size > self._end >= 0:  # the body of a message nobody asked for
+            size = self._end
+            del self._body[size:]
+        return size
+
+    def _limit(self, size: int, before: int, read: int) -> None:
+        if size > before:
+            self._loose = 0
             if size > self._limits.max_body_bytes:
                 raise BodyTooLarge(f"more than {self._limits.max_body_bytes} bytes")
             if self._pieces > MAX_PIECES:
@@ -134,6 +145,60 @@ class Answer:
             self._loose += read
             if self._loose > MAX_LOOSE_BYTES:
                 raise httpcore.RemoteProtocolError(f"{self._loose} bytes of head, trailers or chunk headers in a row")
+
+    # ---------------------------------------------------------------- reads that the C reader has made
+
+    def framing(self, read: bytes) -> Framing | None:
+        """How the body goes on after `read`, which brought the end of the head. None: the C reader cannot follow it."""
+        headers, size, limit = self._exchange.headers, len(self._body), self._limits.max_body_bytes
+        if "transfer-encoding" in headers:
+            at = read.find(b"\r\n\r\n")
+            return None if at < 0 or "content-length" in headers else (CHUNKED, 0, read[at + 4 :], size, limit)
+        if not self._framed:
+            return OPEN, 0, b"", size, limit
+        length = headers.get("content-length", "")
+        left = int(length) - size if length.isascii() and length.isdigit() and len(length) < 19 else 0
+        return (SIZED, left, b"", size, limit) if left > 0 else None
+
+    def feed_aside(self, aside: Aside, plain: bool) -> bool:
+        """`feed` of all the reads that are aside; what is raised is the same. `plain`: none of them is odd or has
+        no stamp. False: the C reader has not followed the framing, and must not go on."""
+        piece_ns = array("q", aside.piece_ns)
+        if not plain or (piece_ns and piece_ns[0] < self.last_ns):
+            at, reads = 0, array("q", aside.reads)
+            for stamp_ns, size in zip(reads[::2], reads[1::2], strict=True):
+                self.feed(aside.raw[at : at + size], None if stamp_ns == NO_STAMP else stamp_ns)
+                at += size
+        else:
+            before = len(self._body)
+            self._kernel += aside.number
+            self.last_ns = max(self.last_ns, aside.last_ns)
+            try:
+                self._parser.feed_data(aside.raw)
+            except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+                self.keep_alive = False
+                self._account_aside(before, aside, piece_ns)
+                if not self.done:
+                    raise httpcore.RemoteProtocolError(f"not HTTP/1.1: {error.__context__ or error}") from error
+            else:
+                self._account_aside(before, aside, piece_ns)
+        return len(self._body) == aside.body
+
+    def _account_aside(self, before: int, aside: Aside, piece_ns: array[int]) -> None:
+        """As `_account`. Where llhttp finds another body than the C reader did, all of it came by the last stamp."""
+        size = self._size()
+        if size > before:
+            exchange, piece_end = self._exchange, array("q", aside.piece_end)
+            if size != aside.body:
+                piece_ns, piece_end = array("q", [self.last_ns]), array("q", [size])
+            if piece_ns[0] == self._piece_ns:
+                exchange.piece_end[-1] = piece_end[0]
+                del piece_ns[0], piece_end[0]
+            exchange.piece_ns.extend(piece_ns)
+            exchange.piece_end.extend(piece_end)
+            self._piece_ns = exchange.piece_ns[-1]
+            self._pieces += len(piece_ns)
+        self._limit(size, before, len(aside.raw))
 
     def eof(self) -> None:
         """The peer has closed: the end of a body without a length of its own, a cut of any other."""

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import select
 import socket
 from collections.abc import Callable
+from functools import partial
 
 import httpcore
 
 from loadgen.clock import now_ns
 from loadgen.drive.kernel.answer import Answer
+from loadgen.drive.kernel.aside import ENDED, LATER
+from loadgen.drive.kernel.job import Job
 from loadgen.drive.kernel.poller import Poller
+from loadgen.drive.kernel.side_reader import SideReader, fault_of
 from loadgen.drive.kernel.stamps import ANCILLARY_BYTES, Stamper
 from loadgen.drive.kernel.tls import Tls
 from loadgen.drive.transport import WireLimits
-from loadgen.drive.types import Exchange
 
 _READ_BYTES = 64 * 1024
 _IN, _OUT = select.EPOLLIN, select.EPOLLOUT
@@ -23,26 +27,6 @@ _IN, _OUT = select.EPOLLIN, select.EPOLLOUT
 _TIMER_S = 0.001
 
 _NOTHING = memoryview(b"")
-
-
-class Job:
-    """One request on its way: what is still to be sent, the answer it gets, when it must end.
-
-    `ended` has what ended it early, None if nothing did; `peer_closed` tells then whether that was the peer's
-    end of file.
-    """
-
-    __slots__ = ("answer", "ended", "exchange", "left", "method", "peer_closed", "total_ns")
-
-    answer: Answer  # from `Connection.start` on
-
-    def __init__(self, payload: bytes, exchange: Exchange, method: str, total_ns: int | None) -> None:
-        self.left = memoryview(payload)
-        self.exchange = exchange
-        self.method = method
-        self.total_ns = total_ns
-        self.peer_closed = False
-        self.ended: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
 
 
 class Connection:
@@ -82,6 +66,9 @@ class Connection:
         self._progress_ns = 0
         self._mask = _IN
         self._later = False  # its answer has begun, others come first
+        reader, plain = poller.reader, self._plain_stamper
+        self._side = SideReader(reader, sock.fileno(), plain) if reader is not None and plain is not None else None
+        self._fresh = False  # its answer has not been offered to the reader
         self._deaf = False  # the peer takes no more of the request; it may still have answered
         poller.register(sock.fileno(), _IN, self._on_events)
 
@@ -91,6 +78,7 @@ class Connection:
         assert self.open
         job.answer = Answer(job.exchange, self._limits, job.method, self.stamper is not None)
         self._job = job
+        self._fresh = self._side is not None
         self._progress_ns = now_ns()
         self._arm(job)
         self._guard(self._begin)
@@ -126,10 +114,13 @@ class Connection:
     # ---------------------------------------------------------------- events
 
     def _on_events(self, events: int) -> None:
+        if events < 0:
+            self._guard(partial(self._attend, -events))
+            return
         if events & ~_OUT:
             if self._job is None:
                 self._guard(self._read_idle)
-            elif events == _IN and self._plain_stamper is not None:
+            elif events == _IN and self._plain_stamper is not None and (self._side is None or not self._side.on):
                 self._read_plain(self._job, self._plain_stamper)
             else:
                 self._guard(self._read)
@@ -145,8 +136,10 @@ class Connection:
                 self._progress_ns = answer.feed(data, stamper.kernel_ns(ancillary))
                 if answer.done:
                     self._end(None)
-                elif self._poller.crowded and not self._later:
-                    self._postpone(job)
+                elif self._fresh and job.exchange.status is not None:
+                    self._hand_over(job, data)
+                elif self._poller.crowded and len(job.exchange.piece_ns) > 1:
+                    self._postpone()
                 return
         except (BlockingIOError, InterruptedError):
             return
@@ -155,9 +148,9 @@ class Connection:
             return
         self._guard(self._ended_by_peer)
 
-    def _postpone(self, job: Job) -> None:
-        """Once a role's and the first token's pieces have been read."""
-        if len(job.exchange.piece_ns) > 1 and self._mask == _IN:
+    def _postpone(self) -> None:
+        """A role's and the first token's pieces have been read."""
+        if self._mask == _IN and not self._later:
             self._later = True
             self._poller.postpone(self._socket.fileno(), _IN)
 
@@ -171,6 +164,9 @@ class Connection:
             self._end(_as_fault(fault))
 
     def _read(self) -> None:
+        if self._side is not None and self._side.on:
+            self._attend(self._side.read())
+            return
         data, ancillary, _flags, _address = self._recvmsg(_READ_BYTES, ANCILLARY_BYTES)
         job = self._job
         assert job is not None
@@ -204,6 +200,35 @@ class Connection:
             if not plain and not ended:
                 return
         self.close()
+
+    # ---------------------------------------------------------------- reads by the C reader
+
+    def _hand_over(self, job: Job, read: bytes) -> None:
+        """After the read that ended the head: let the reader make the others, if it can follow."""
+        self._fresh = False
+        if self._side is not None and not job.left and self._mask == _IN:
+            self._side.begin(job.answer, read)
+            job.exchange.refresh = self._refresh if self._side.on else None
+
+    def _attend(self, why: int) -> None:
+        """The reader wants Python; or, `why` = 0, it is asked what it has."""
+        job, side = self._job, self._side
+        if job is None or side is None or not side.on:
+            return
+        if why == LATER:
+            self._postpone()
+            return
+        side.give(job.answer, why)
+        self._progress_ns = max(self._progress_ns, job.answer.last_ns)
+        if job.answer.done:
+            self._end(None)
+        elif why == ENDED:
+            self._ended_by_peer()
+        elif fault := fault_of(why):
+            raise fault
+
+    def _refresh(self) -> None:
+        self._guard(partial(self._attend, 0))
 
     # ---------------------------------------------------------------- sending
 
@@ -307,6 +332,11 @@ class Connection:
             job.ended.set_result(fault)
 
     def _settle(self, job: Job) -> None:
+        if self._side is not None and self._side.on:
+            with contextlib.suppress(Exception):  # what has ended the job stands
+                self._side.give(job.answer)
+            self._side.end()
+        job.exchange.refresh = None
         job.peer_closed = job.answer.closed
         job.answer.close()
 

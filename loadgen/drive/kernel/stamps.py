@@ -74,10 +74,10 @@ class StampKeeper:
 class Stamper:
     """Reads stamps, and counts them over all connections: `reads`, and of these `missing`."""
 
-    __slots__ = ("_offset", "missing", "reads")
+    __slots__ = ("missing", "offset", "reads")
 
     def __init__(self, offset: WallOffset) -> None:
-        self._offset = offset
+        self.offset = offset
         self.reads = 0
         self.missing = 0
 
@@ -88,10 +88,17 @@ class Stamper:
         for level, kind, data in ancillary:
             if kind == SO_TIMESTAMPNS and level == socket.SOL_SOCKET and len(data) == _TIMESPEC.size:
                 seconds, nanoseconds = _TIMESPEC.unpack(data)
-                offset = self._offset
+                offset = self.offset
                 stamp_ns: int = seconds * 1_000_000_000 + nanoseconds - offset.offset_ns
                 if stamp_ns <= now_ns() + offset.uncertainty_ns:
                     return stamp_ns
                 offset.check()
         self.missing += 1
         return None
+
+    def note(self, reads: int, missing: int) -> None:
+        """Reads whose stamps the C reader has looked at, by the same rules."""
+        self.reads += reads
+        if missing:
+            self.missing += missing
+            self.offset.check()

@@ -15,10 +15,12 @@ from functools import partial
 import httpx
 
 from loadgen.clock import now_ns
+from loadgen.drive.kernel.aside import reader_name
 from loadgen.drive.kernel.clock_offset import WallOffset
-from loadgen.drive.kernel.connection import Connection, Job
+from loadgen.drive.kernel.connection import Connection
 from loadgen.drive.kernel.dial import Dialer
 from loadgen.drive.kernel.encode import encode, encode_head, encode_post, origin_of
+from loadgen.drive.kernel.job import Job
 from loadgen.drive.kernel.poller import Poller
 from loadgen.drive.kernel.pool import Origin, Pool
 from loadgen.drive.kernel.stamps import Stamper, StampKeeper
@@ -85,6 +87,11 @@ class KernelTransport(httpx.AsyncBaseTransport):
     def connections(self) -> int:
         """Connections held, idle ones included."""
         return len(self._pool)
+
+    @property
+    def reader(self) -> str:
+        """Who reads the sockets: "c", or "python" where that was not built."""
+        return reader_name()
 
     def pump(self) -> None:
         """Read what has come, if that was not done just now: for callers that hold the loop for long."""

@@ -21,8 +21,8 @@ MS = 1_000_000
 
 
 @pytest.fixture
-async def kernel() -> AsyncIterator[Callable[..., KernelTransport]]:
-    """kernel(connect_s=2, idle_s=None, total_s=None, limits=None, context=None) -> KernelTransport"""
+async def kernel(reader: str) -> AsyncIterator[Callable[..., KernelTransport]]:
+    """kernel(connect_s=2, idle_s=None, total_s=None, limits=None, context=None) -> KernelTransport, with each reader"""
     made: list[KernelTransport] = []
 
     def make(
@@ -44,8 +44,8 @@ async def kernel() -> AsyncIterator[Callable[..., KernelTransport]]:
 
 
 async def send_one(transport: KernelTransport, url: str, body: bytes = b"{}", **more: Any) -> Exchange:
-    """One exchange; a failure is in it. Of `more`: method, headers, extensions."""
-    exchange = Exchange()
+    """One exchange; a failure is in it. Of `more`: method, headers, extensions, exchange."""
+    exchange: Exchange = more.get("exchange") or Exchange()
     extensions = {"exchange": exchange, **more.get("extensions", {})}
     request = httpx.Request(
         more.get("method", "POST"), url, content=body, headers=more.get("headers"), extensions=extensions

@@ -25,6 +25,7 @@ from loadgen.clock import now_ns
 from loadgen.drive import Deadlines, Exchange, Outcome, WireLimits, frame
 from loadgen.drive.kernel import KernelTransport, make_kernel_transport
 from loadgen.drive.kernel.pool import ConnectPacer
+from loadgen.drive.watchdog import TokenClock
 
 MS = 1_000_000
 Kernel = Callable[..., KernelTransport]
@@ -548,6 +549,7 @@ async def test_other_schemes_are_our_fault(kernel: Kernel, send: Send, code: Any
 # ---------------------------------------------------------------- loops and the driver
 
 
+@pytest.mark.usefixtures("reader")
 def test_it_works_on_uvloop(http: Any, send: Send) -> None:
     async def run() -> Exchange:
         one = make_kernel_transport(Deadlines(2_000 * MS, 500 * MS, None, None))
@@ -565,6 +567,7 @@ def test_it_works_on_uvloop(http: Any, send: Send) -> None:
     assert (exchange.complete, exchange.timestamp_source, exchange.connect_ns) == (True, "kernel", None)
 
 
+@pytest.mark.usefixtures("reader")
 async def test_a_segment_driven_over_it(
     play: Any, http: Any, driver: Any, segments: Any, sink: Any, soon: Callable[[], int]
 ) -> None:
@@ -576,3 +579,99 @@ async def test_a_segment_driven_over_it(
         assert attempt.timestamp_source == "kernel"
         assert list(attempt.ledger.tokens) == [1, 1, 1, 1]
         assert attempt.sent_ns < attempt.ledger.arrival_ns[0]
+
+
+# ---------------------------------------------------------------- what is aside
+
+
+async def test_chunks_as_few_servers_write_them(play: Any, http: Any, kernel: Kernel, send: Send) -> None:
+    """wire.md 4: an extension in the middle of a stream, a size in capitals with zeros, trailers: the same body."""
+    odd = [b"5;a=b\r\nabcde\r\n", 0.002, b"000C\r\nfghijklmnopq\r\n", 0.002, b"0\r\nx-sum: 1\r\n", 0.002, b"\r\n"]
+    server = await play([http.head(), http.chunk(b"123"), 0.002, http.chunk(b"45"), 0.002, *odd])
+    one = kernel()
+    for _ in range(2):
+        exchange = await send(one, server.url)
+        assert (exchange.body, exchange.complete) == (b"12345abcdefghijklmnopq", True)
+        assert (exchange.timestamp_source, list(exchange.piece_end)) == ("kernel", [3, 5, 10, 22])
+    assert server.connections == 1
+
+
+@pytest.mark.parametrize("end", ["cancel", "reset", "close"])
+async def test_nothing_read_is_lost_when_a_stream_is_cut(
+    play: Any, http: Any, kernel: Kernel, end: str, send: Send
+) -> None:
+    """A4, E5: however a stream ends, its exchange has every byte and stamp that came before."""
+    chunks = [step for i in range(5) for step in (http.chunk(b"data: %d\n\n" % i), 0.002)]
+    server = await play([http.head(), 0.002, *chunks, "hang" if end == "cancel" else end])
+    exchange, one = Exchange(), kernel()
+    task = asyncio.create_task(send(one, server.url, exchange=exchange))
+    if end == "cancel":
+        for _ in range(5000):
+            if len(seen(exchange)) == 45:
+                break
+            await asyncio.sleep(0.001)
+        await cancel_after(task, 0)
+    else:
+        await task
+        assert (exchange.failure, exchange.complete) == (Outcome.TRUNCATED, False)
+    assert exchange.body == b"".join(b"data: %d\n\n" % i for i in range(5))
+    assert list(exchange.piece_end) == [9, 18, 27, 36, 45]
+    assert exchange.timestamp_source == "kernel"
+    assert exchange.refresh is None
+
+
+def seen(exchange: Exchange) -> bytearray:
+    if exchange.refresh is not None:
+        exchange.refresh()
+    return exchange.body
+
+
+async def test_a_stream_in_progress_can_be_looked_at(
+    play: Any, http: Any, wire: Any, kernel: Kernel, send: Send, adapter: Any
+) -> None:
+    """E30: the watchdog sees the tokens that have come, not only those that have been framed."""
+    deltas = [step for i in range(4) for step in (http.chunk(wire.delta("x", usage=i + 1)), 0.03)]
+    server = await play([http.head(), *deltas, http.end])
+    exchange = Exchange()
+    task = asyncio.create_task(send(kernel(), server.url, exchange=exchange))
+    clock, told = TokenClock(exchange, adapter), set[int | None]()
+    while not task.done():
+        told.add(clock.look())
+        await asyncio.sleep(0.002)
+    await task
+    assert set(exchange.piece_ns[:-1]) <= told
+    assert exchange.complete
+
+
+async def test_a_fault_seen_by_a_look_ends_the_request(play: Any, http: Any, kernel: Kernel, send: Send) -> None:
+    """C11: a limit that is met while somebody looks ends this request, and raises nothing at whoever looked."""
+    server = await play([http.head(), 0.01, *[http.chunk(b"x" * 50) for _ in range(10)], "hang"])
+    exchange = Exchange()
+    one = kernel(limits=WireLimits(max_body_bytes=120))
+    task = asyncio.create_task(send(one, server.url, exchange=exchange))
+    while not task.done():
+        seen(exchange)
+        await asyncio.sleep(0.001)
+    assert (exchange.failure, exchange.failure_detail) == (
+        Outcome.MALFORMED,
+        "body_too_large: more than 120 bytes",
+    )
+
+
+async def test_streams_read_by_the_clock(
+    play: Any, http: Any, kernel: Kernel, send: Send, reader: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C21: at a high rate, here at any, the clock wakes the loop; every chunk keeps its stamp, heads do not wait."""
+    monkeypatch.setattr("loadgen.drive.kernel.pace._ON_PER_S", 0)
+    monkeypatch.setattr("loadgen.drive.kernel.pace._OFF_PER_S", -1)
+    chunks = [step for i in range(20) for step in (http.chunk(b"data: %d\n\n" % i), 0.003)]
+    server = await play([http.head(), 0.003, *chunks, http.end])
+    one = kernel()
+    found = await asyncio.gather(*(send(one, server.url) for _ in range(30)))
+    assert all(exchange.complete for exchange in found)
+    assert {exchange.timestamp_source for exchange in found} == {"kernel"}
+    assert {bytes(exchange.body) for exchange in found} == {b"".join(b"data: %d\n\n" % i for i in range(20))}
+    assert one._wire is not None
+    assert one._wire.poller._pace.on == (reader == "c")
+    later = await send(one, server.url)
+    assert (later.complete, later.connect_ns) == (True, None)
