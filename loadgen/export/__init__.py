@@ -1,7 +1,7 @@
 """What leaves for Prometheus: metrics, live and as files, and the rules on them and on servers."""
 
 from loadgen.export.buckets import LATENCY_EDGES_S, Counted, latency_edges, quantile
-from loadgen.export.families import FAMILIES, Family
+from loadgen.export.families import FAMILIES, LANE, Family
 from loadgen.export.live import RunMetrics, task_types
 from loadgen.export.openmetrics import openmetrics_lines, write_openmetrics
 from loadgen.export.rules import (
@@ -25,6 +25,7 @@ from loadgen.export.told import Changes, MetricsTeller, MetricsTold
 
 __all__ = [
     "FAMILIES",
+    "LANE",
     "LATENCY_EDGES_S",
     "RULE_FILES",
     "ArmHow",

@@ -9,6 +9,8 @@ from loadgen.drive import Outcome
 
 Kind = Literal["counter", "gauge", "histogram"]
 PREFIX = "specload_"
+#: Label that the service adds to series of runs: which of those at once it is.
+LANE = "lane"
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,11 +18,10 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from loadgen.export import FAMILIES, Counted, Metrics, MetricsTold, Series, family_of
+from loadgen.export import FAMILIES, LANE, Counted, Metrics, MetricsTold, Series, family_of
 
 #: Lanes beyond those that runs at once need.
 SPARE = 2
-LABEL = "lane"
 
 
 @dataclass
@@ -133,7 +132,7 @@ class Lanes:
                     numbers[name][*values, str(i)] = number
                 for (name, values), counted in lane.histograms.items():
                     histograms[name][*values, str(i)] = counted
-            found = [family_of(f, numbers[f.name], histograms[f.name], (LABEL,)) for f in FAMILIES.values()]
+            found = [family_of(f, numbers[f.name], histograms[f.name], (LANE,)) for f in FAMILIES.values()]
         yield from (metric for metric in found if metric.samples)
 
 

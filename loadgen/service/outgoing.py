@@ -138,12 +138,12 @@ class Outgoing:
             if kind is None or self._opened(one, kind):
                 continue
             what = f"{host} is" if str(one) == host else f"{host} is at {one},"
-            alone = " (one by one: /32 or /128)" if kind in _ALONE else ""
+            alone = " (one by one: /32 or /128)" if kind in ALONE else ""
             raise Refused(f"{what} a {kind} address: not connected to unless outgoing.networks has it{alone}")
 
     def _opened(self, address: Address, kind: str) -> bool:
         holding = [n for n in self._networks if n.version == address.version and address in n]
-        return any(n.num_addresses == 1 for n in holding) if kind in _ALONE else bool(holding)
+        return any(n.num_addresses == 1 for n in holding) if kind in ALONE else bool(holding)
 
     def _named(self, host: str) -> bool:
         return any(
@@ -153,7 +153,7 @@ class Outgoing:
 
 
 #: Kinds that no wide network opens: an entry of one address is needed.
-_ALONE = frozenset({"metadata", "link-local", "multicast", "unspecified"})
+ALONE = frozenset({"metadata", "link-local", "multicast", "unspecified"})
 
 
 def kind_of(address: Address) -> str | None:
