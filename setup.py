@@ -1,4 +1,5 @@
-"""The C reader of the kernel transport: optional, an install without a C compiler reads in Python."""
+"""The C of our own: the reader of the kernel transport, and plain payloads. Optional: an install without a C compiler
+reads in Python."""
 
 import sys
 
@@ -12,4 +13,6 @@ READER = Extension(
     optional=True,
 )
 
-setup(ext_modules=[READER] if sys.platform == "linux" else [])
+PLAIN = Extension("server_adapters._plain", ["server_adapters/_plain.c"], optional=True)
+
+setup(ext_modules=[READER, PLAIN] if sys.platform == "linux" else [PLAIN])

@@ -299,6 +299,8 @@ class Adapter(Protocol):
     name: str
     #: "step" where one engine step gives one chunk; "token" where every token is its own chunk.
     chunk_unit: Literal["step", "token"]
+    #: answers 200 while the engine lives; None: the family has no such route
+    health_path: str | None
     #: for test requests: lets the answer run to `max_tokens` where the server has a way to
     probe_sampling: Sampling
 

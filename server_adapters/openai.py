@@ -26,7 +26,7 @@ from server_adapters.base import (
 )
 from server_adapters.exposition import read_samples
 from server_adapters.openai_chunks import read_chunk, read_error, read_http_error, read_object
-from server_adapters.openai_plain import read_run
+from server_adapters.openai_plain import parse_run
 from server_adapters.probing import NOTHING_KNOWN, Trial, choose_model, list_models, try_stream
 
 PATHS: Mapping[Endpoint, str] = {"completions": "/v1/completions", "chat": "/v1/chat/completions"}
@@ -39,6 +39,7 @@ class OpenAIAdapter:
     """
 
     name: str = "openai"
+    health_path: str | None = None
     chunk_unit: Literal["step", "token"] = "step"
     #: Fields that `Sampling.extra` must not overwrite.
     reserved: frozenset[str] = frozenset(
@@ -68,7 +69,7 @@ class OpenAIAdapter:
         return self._read(read_object(data))
 
     def parse_run(self, payloads: Sequence[bytes]) -> ChunkRun:
-        return read_run(payloads)
+        return parse_run(payloads)
 
     def parse_body(self, data: bytes) -> Chunk:
         payload = read_object(data)

@@ -50,6 +50,7 @@ class VllmAdapter(OpenAIAdapter):
     """
 
     name = "vllm"
+    health_path: str | None = "/health"
     reserved = OpenAIAdapter.reserved | {
         "top_k", "min_tokens", "ignore_eos", "cache_salt", "return_token_ids", "structured_outputs", "guided_json"
     }  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from loadgen.analyze import latency
-from loadgen.analyze.arms import ArmData, arm_data
+from loadgen.analyze.arms import ArmData
 from loadgen.analyze.comparison import compare
 from loadgen.analyze.conditions import conditions, of_run
 from loadgen.analyze.cost import resources_of
@@ -20,6 +20,7 @@ from loadgen.analyze.failures import failures_of
 from loadgen.analyze.findings import Facts, findings_of
 from loadgen.analyze.groups import Group, groups_of, overall
 from loadgen.analyze.intervals import with_intervals
+from loadgen.analyze.outages import outages_of
 from loadgen.analyze.reconcile import reconcile
 from loadgen.analyze.soak import stability_of
 from loadgen.analyze.speculation import speculation
@@ -33,12 +34,13 @@ LATER = "not judged yet"
 ONE_ARM = "the run has one arm: nothing to compare it with"
 
 
-def analyze(run: RunData) -> Summary:
-    """Every published number of a run, also of one that was interrupted or killed. Pure."""
+def analyze(run: RunData, estimates: Estimates | None = None) -> Summary:
+    """Every published number of a run, also of one that was interrupted or killed. Pure. `estimates`: of the same run,
+    where they have been made."""
     manifest = run.manifest
-    arms = {name: arm_data(run, name) for name in manifest.arms}
+    estimates = Estimates(run) if estimates is None else estimates
+    arms = {name: side.data for name, side in estimates.sides.items()}
     slos = manifest.scenario.get("slos") or {}
-    estimates = Estimates(run, arms)
     shown = {
         name: with_intervals(_arm(data, slos, failures_of(run.requests, name)), name, estimates)
         for name, data in arms.items()
@@ -52,6 +54,7 @@ def analyze(run: RunData) -> Summary:
     rows = compare(estimates)
     alike = equality(run, arms, reconciliation)
     resources = resources_of(run, estimates)
+    outages = tuple(one for data in arms.values() for one in outages_of(run.events, data.frame))
     return Summary(
         run_id=manifest.run_id,
         finished=manifest.state == "finished",
@@ -60,7 +63,7 @@ def analyze(run: RunData) -> Summary:
         decomposition=decompose(arms, estimates.baseline, _net_by_stage(shown)),
         reconciliation=reconciliation,
         comparison=rows if estimates.baseline is not None else Absent(reason=ONE_ARM),
-        findings=findings_of(Facts(estimates, shown, rows, known, resources)),
+        findings=findings_of(Facts(estimates, shown, rows, known, resources, outages)),
         environment=in_order([*environment_diff(run), *equality_differences(run, alike)]),
         equality=alike,
         verdict=Absent(reason=LATER),

@@ -12,6 +12,7 @@ import typer
 from loadgen.cli import (  # noqa: F401  (their commands join the application)
     canary,
     driving,
+    gating,
     reading,
     service,
     sweeping,

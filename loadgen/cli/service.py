@@ -18,6 +18,10 @@ def serve_command(
     config: Annotated[Path, typer.Option("--config", help="the service's configuration; keys: docs/service.md")] = Path(
         "service.yaml"
     ),
+    host: Annotated[str | None, typer.Option("--host", help="address to listen on, instead of listen.host")] = None,
+    port: Annotated[
+        int | None, typer.Option("--port", min=0, max=65535, help="instead of listen.port; 0 = any free port")
+    ] = None,
     check: Annotated[bool, typer.Option("--check", help="read the configuration, and serve nothing")] = False,
     make_token: Annotated[
         tuple[str, str] | None,
@@ -29,7 +33,7 @@ def serve_command(
     """Serve runs to others over HTTP: ask, watch, stop, compare; history and verdicts."""
     if make_token is not None:
         return _new_token(*make_token)
-    read = load_config(config)
+    read = load_config(config, host, port)
     if check:
         return line(f"{config} is fine: {len(read.targets)} targets, {len(read.tokens)} tokens")
     serve(read, lambda text: err.print(printable(text), markup=False, soft_wrap=True))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import orjson
 
 from loadgen.drive.rows import Bearing, Ints, Rows
@@ -71,12 +72,13 @@ class Reading:
             self.prompt_tokens = run.prompt_tokens
         if run.finish_reason is not None:
             self.finish_reason = run.finish_reason
-        counts = [count for count in run.completion_tokens if count >= 0]
-        if counts:
-            self._count(counts[0])
-            if counts != sorted(counts):
+        told = np.asarray(run.completion_tokens, dtype=np.int64)
+        counts = told[told >= 0]
+        if len(counts):
+            self._count(int(counts[0]))
+            if (counts[1:] < counts[:-1]).any():
                 self.warn("usage_fell")
-            self.usage = counts[-1]
+            self.usage = int(counts[-1])
 
     def _count(self, tokens: int) -> None:
         if self.usage is not None and tokens < self.usage:

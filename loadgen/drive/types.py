@@ -173,7 +173,7 @@ class Accounting:
 
     scheduled: int = 0
     sent: int = 0
-    dropped: int = 0  # arrivals given up because max_in_flight was reached
+    dropped: int = 0  # arrivals given up because max_in_flight was reached, or while the load was held (a dead engine)
     unsent: int = 0  # still waiting when the segment was stopped
     late: int = 0  # sent more than `LATE_NS` after due
     capped_in_flight: int = 0  # delayed (not dropped) by max_in_flight

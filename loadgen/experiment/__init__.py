@@ -15,6 +15,7 @@ from loadgen.experiment.canary import (
 )
 from loadgen.experiment.ceiling import Ceiling, DoctorReport, save_doctor
 from loadgen.experiment.check import CheckReport, check
+from loadgen.experiment.checklist import checklist_from, evidence_of, read_evidence
 from loadgen.experiment.comparing import Compared, compare_two, last_pass
 from loadgen.experiment.demo import demo_rehearsal, demo_vllm
 from loadgen.experiment.doctor import doctor
@@ -65,6 +66,7 @@ __all__ = [
     "begun_lines",
     "canary_keys",
     "check",
+    "checklist_from",
     "compare_two",
     "demo_rehearsal",
     "demo_vllm",
@@ -73,6 +75,7 @@ __all__ = [
     "dry_run",
     "end_lines",
     "ending_of",
+    "evidence_of",
     "found_in",
     "is_sweep",
     "judge_run",
@@ -83,6 +86,7 @@ __all__ = [
     "preflight",
     "pull",
     "read_canary",
+    "read_evidence",
     "readings_line",
     "readings_table",
     "render_doctor",

@@ -11,6 +11,7 @@ from loadgen.clock import now_ns
 from loadgen.control import decide
 from loadgen.drive import SegmentResult, StopReason, WorkerEnd
 from loadgen.errors import TargetUnusable
+from loadgen.experiment.breaking import Breakers
 from loadgen.experiment.companion import Accompanied, Beside, Companion
 from loadgen.experiment.driving import TransportName, make_workers
 from loadgen.experiment.edges import Edges
@@ -72,14 +73,24 @@ class Segments:
             self._writer.manifest.workers, self._scenario, self._plan, self.lengths, prepared.ready, self._limits,
             self._writer, shard=prepared.shard, transport=prepared.transport, on_ended=progress.ended,
             on_lost=self._on_lost, on_waiting=progress.say, on_samples=self._watch.take, watched=self._watch.any,
-            metrics=prepared.metrics,
+            metrics=prepared.metrics, on_tripped=lambda told: self._breakers.tripped(told),
+        )  # fmt: skip
+        self._breakers = Breakers(
+            self._scenario, self._limits, prepared.ready, self._writer, lambda: self._workers, progress.say,
+            lambda reason: self._stop(reason, "policy"),
         )  # fmt: skip
         self._waiting: dict[str, deque[float]] = {name: deque(maxlen=WAITING_KEPT) for name in prepared.ready.arms}
         self._interrupted = asyncio.Event()
         self._edges = Edges(self.standing, self._scenario.scrape.idle_wait_s, self._interrupted, progress.say)
         self._accompanied = Accompanied(
             prepared.companion,
-            Beside(prepared.ready, self._writer, progress.say, lambda reason: self._stop(reason, "policy")),
+            Beside(
+                prepared.ready,
+                self._writer,
+                progress.say,
+                lambda reason: self._stop(reason, "policy"),
+                lambda segment: self._workers.finish(segment.number),
+            ),
         )
         self._stop_reason: str | None = None
         self._lost: str | None = None
@@ -91,6 +102,7 @@ class Segments:
             await asyncio.gather(self.standing.scraper.start(), self._workers.start())
             await self._groups()
         finally:
+            await self._breakers.end()
             self.ends, _ = await asyncio.gather(self._workers.close(), self.standing.scraper.stop())
             try:
                 await self.standing.servers.close()
@@ -122,6 +134,7 @@ class Segments:
         for segment in self._plan.segments:
             groups[segment.group].append(segment)
         for number, group in enumerate(groups.values()):
+            await self._breakers.closed()
             if self._stop_reason:
                 return
             wanted = [segment for segment in group if self.warmups.wanted(segment)]
@@ -241,6 +254,7 @@ class Segments:
             self._writer.anomaly(f"run stopped: {reason}")
         if first or why == "user_stop":
             self._workers.stop(why)
+        self._breakers.give_up()
 
     def _on_lost(self, reason: str) -> None:
         """A worker is no more: the others stop, too, since the load is not what was asked for any longer."""

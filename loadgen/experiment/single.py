@@ -17,7 +17,7 @@ from loadgen.experiment.ceiling import cpu_count
 from loadgen.experiment.companion import Companion
 from loadgen.experiment.context import check_context
 from loadgen.experiment.driving import DEFAULT_TRANSPORT, TransportName, worker_count
-from loadgen.experiment.judging import Judged, judge_run, save_found, save_judged, save_report
+from loadgen.experiment.judging import judged_run
 from loadgen.experiment.lengths import measure_lengths
 from loadgen.experiment.manifest import manifest_of
 from loadgen.experiment.places import found_ready
@@ -27,7 +27,7 @@ from loadgen.experiment.segments import Prepared, Segments
 from loadgen.experiment.servers import ArmServers, arm_servers
 from loadgen.export import Metrics, RunMetrics, task_types
 from loadgen.plan import Fitted, build_plan
-from loadgen.record import RunData, RunWriter, new_run_id, open_run
+from loadgen.record import RunData, RunWriter, new_run_id
 from loadgen.scenario import LoadedScenario, limits_of
 from loadgen.verdict import Verdict
 
@@ -90,7 +90,7 @@ async def run_scenario(loaded: LoadedScenario, options: RunOptions, progress: Pr
         prepared, notes = await _prepared(run_id, loaded, fitted, ready, servers, options)
 
         state, reason = await _driven(prepared, (*said, *notes), progress)
-    judged, found = _judged(prepared.writer.path, options.read, progress)
+    judged, found = judged_run(prepared.writer.path, options.read, progress)
     if prepared.metrics is not None:
         prepared.metrics.judged(judged.summary, judged.verdict)
     return RunResult(prepared.writer.path, judged.summary, state, reason, judged.verdict, found)
@@ -161,24 +161,6 @@ def _close(writer: RunWriter, state: str, reason: str | None, segments: Segments
     except StorageError as error:
         return error
     return None
-
-
-def _judged(
-    path: Path, read: Callable[[RunData], ExperimentResult] | None, progress: Progress
-) -> tuple[Judged, ExperimentResult | None]:
-    run = open_run(path)
-    judged, found = judge_run(run), None if read is None else read(run)
-    try:
-        save_judged(path, judged)
-        if found is not None:
-            save_found(path, found)
-    except StorageError as error:
-        progress.say(str(error))
-    try:
-        save_report(path, judged.summary, run.manifest, found)
-    except Exception as error:  # a page that cannot be made must not cost the run its summary and its exit code
-        progress.say(f"report.html was not written: {error}")
-    return judged, found
 
 
 @contextmanager

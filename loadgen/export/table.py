@@ -4,18 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from loadgen.export.families import (
-    CANARY,
-    CLIENT,
-    HARDWARE,
-    REQUESTS,
-    RUN,
-    SERVER,
-    SERVICE,
-    SPECULATION,
-    SWEEP,
-    Family,
-)
+from loadgen.export.families import CANARY, CLIENT, HARDWARE, REQUESTS, RUN, SERVER, SERVICE, SPECULATION, SWEEP, Family
 
 SECTIONS: dict[str, tuple[Family, ...]] = {
     "Requests": REQUESTS,

@@ -1,5 +1,7 @@
 """What to ask for: checked models, loading, own prompts, limits."""
 
+from loadgen.scenario.access import AccessKeys
+from loadgen.scenario.anomalies import AnomalyKeys
 from loadgen.scenario.arms import Arm, SecretSource
 from loadgen.scenario.base import BaseUrl, Environment, FilePath, Model, PageUrl, Seconds, refuse
 from loadgen.scenario.canary import AT_LEAST, BY_COUNTERS, BY_PROBES, CanaryKeys, CanaryLimits, ProbeKeys, Webhook
@@ -20,6 +22,7 @@ from loadgen.scenario.load import LoadedScenario, document_of, load_model, load_
 from loadgen.scenario.metrics import AGGREGATES, LIVE_SELECTORS, METRICS, SELECTORS, Metric
 from loadgen.scenario.model import DeadlineKeys, Scenario, Scrape, Slos, Warmup
 from loadgen.scenario.pinned import PinnedTransport
+from loadgen.scenario.problems import sentences
 from loadgen.scenario.prompts import OwnPrompt, PromptSet
 from loadgen.scenario.reach import Reach, reach_of
 from loadgen.scenario.schema import scenario_schema
@@ -64,7 +67,9 @@ __all__ = [
     "ROUNDS",
     "SELECTORS",
     "WINDOW_BLOCKS",
+    "AccessKeys",
     "AdapterCall",
+    "AnomalyKeys",
     "Arm",
     "ArrivalStage",
     "AxisValue",
@@ -150,6 +155,7 @@ __all__ = [
     "scenario_of",
     "scenario_schema",
     "secrets_of",
+    "sentences",
     "set_key",
     "switch_secrets",
 ]

@@ -28,8 +28,8 @@ _Word = Annotated[str, Field(min_length=1)]
 Command = Annotated[
     Annotated[_Word, Tag("shell")] | Annotated[list[_Word], Field(min_length=1), Tag("argv")], Discriminator(_shape)
 ]
-HEADER_NAME = r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"  # RFC 9110 token
 HostName = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[^\s/@]+$")]
+HEADER_NAME = r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"  # RFC 9110 token
 
 
 class SecretSource(Model):

@@ -6,11 +6,13 @@ choose against a production server. docs/scenario.md lists every key.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from loadgen.errors import ScenarioError
+from loadgen.scenario.access import AccessKeys, without_load
+from loadgen.scenario.anomalies import AnomalyKeys, anomaly_problems
 from loadgen.scenario.arms import Arm
 from loadgen.scenario.base import (
     MAX_REQUESTS,
@@ -149,6 +151,8 @@ class Scenario(Model):
         description="what decides pass or fail; default: with two arms or more, those of docs/verdict.md",
     )
 
+    access: AccessKeys = Field(AccessKeys(), description="what experiment: access looks at")
+    anomalies: AnomalyKeys = Field(AnomalyKeys(), description="what experiment: anomalies sends beside the load")
     drill: Drill | None = Field(None, description="of experiment: drill: the kill switch, and when it is pulled")
     sweep: Sweep | None = Field(None, description="settings that `specload sweep` tries, one run each")
     canary: CanaryKeys | None = Field(None, description="what `specload canary` watches, for as long as it runs")
@@ -156,6 +160,11 @@ class Scenario(Model):
     @property
     def parsed_thresholds(self) -> tuple[Threshold, ...]:
         return read_thresholds(self.thresholds)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _access_alone(cls, data: Any) -> Any:
+        return without_load(data)
 
     @field_validator("repeats")
     @classmethod
@@ -204,6 +213,7 @@ class Scenario(Model):
         problems += comparison_problems(self)
         problems += soak_problems(self)
         problems += disruption_problems(self)
+        problems += anomaly_problems(self)
         problems += drill_problems(self)
         problems += sweep_problems(self, limits)
         problems += canary_problems(self)

@@ -27,9 +27,11 @@ NOT_UPLOADED: tuple[tuple[str, ...], ...] = (
     ("workload", "tasks", "*", "prompts"),
     ("comparison", "aa_run"),
     ("sweep",),
-    ("canary",),
     ("drill",),
+    ("canary",),
 )
+#: What a run of the service may be: a drill pulls a kill switch, which is for people.
+EXPERIMENTS = frozenset({"run", "soak", "anomalies", "access"})
 #: Keys that a start may override, as dotted paths.
 OVERRIDABLE = re.compile(
     r"seed|repeats|description"
@@ -62,6 +64,9 @@ def compose(
             set_key(document, f"{key}={orjson.dumps(value).decode()}")
         else:
             document.problems.append(f"overrides: {key} cannot be overridden; docs/service.md says what can")
+    if (kind := document.value.get("experiment", "run")) not in EXPERIMENTS and isinstance(kind, str):
+        at = document.where(("experiment",))
+        document.problems.append(f"{at}: experiment: {kind[:40]} is not for the service: use specload run")
     _put_arms(document, arms)
     _put_environment(document, environment, caps)
     return scenario_of(document, base, hashlib.sha256(data).hexdigest(), Path(f"{name}.yaml"))

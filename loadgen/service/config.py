@@ -7,9 +7,10 @@ import os
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationError, model_validator
 
-from loadgen.scenario import Arm, FilePath, Model, PageUrl, Safety, Seconds, load_model, refuse
+from loadgen.errors import ScenarioError
+from loadgen.scenario import Arm, FilePath, Model, PageUrl, Safety, Seconds, load_model, refuse, sentences
 
 TokenName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,31}$")]
 TargetName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_.-]{0,63}$")]
@@ -214,9 +215,16 @@ class ServiceConfig(Model):
         return self
 
 
-def load_config(path: Path) -> ServiceConfig:
-    """Raises ScenarioError with every problem: file:line, key, what is allowed."""
+def load_config(path: Path, host: str | None = None, port: int | None = None) -> ServiceConfig:
+    """`host`, `port`: instead of those of the file. Raises ScenarioError with every problem: file:line, key, what is
+    allowed."""
     config = load_model(path, ServiceConfig, "service configuration")
     base = path.absolute().parent  # of folders that are not named, too
     places = {name: base / place for name, place in config.folders.model_dump().items()}
-    return config.model_copy(update={"folders": Folders.model_validate(places)})
+    said = {key: value for key, value in (("host", host), ("port", port)) if value is not None}
+    try:
+        listen = Listen.model_validate({**config.listen.model_dump(), **said})
+    except ValidationError as error:
+        problems = sentences(error, Listen, lambda loc: f"--{loc[0]}" if loc else "--host")
+        raise ScenarioError(problems) from None
+    return config.model_copy(update={"folders": Folders.model_validate(places), "listen": listen})

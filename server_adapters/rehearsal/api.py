@@ -229,7 +229,7 @@ def _add_state_routes(app: FastAPI, face: Face) -> None:
     async def health() -> Response:
         return Response(status_code=503 if face.runner.dead else 200)
 
-    @app.api_route("/ping", methods=["GET", "POST"])
+    @app.api_route("/ping", methods=["GET", "POST"], include_in_schema=False)
     async def ping() -> Response:
         return Response(status_code=503 if face.runner.dead else 200)
 

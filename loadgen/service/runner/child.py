@@ -1,6 +1,6 @@
 """The process of one run: `python -m loadgen.service.runner.child`, spoken to through its pipes (`messages`).
 
-It is the command line's own path (`loadgen.experiment.run_scenario`), with another ear and another mouth: a `Stop` is a
+It is the command line's own path (`loadgen.experiment.run_experiment`), with another ear and mouth: a `Stop` is a
 SIGINT to itself, end of file on stdin one, too. What stdout is used for otherwise goes to stderr.
 """
 
@@ -19,7 +19,7 @@ from pydantic import SecretStr
 
 from loadgen.control import Live
 from loadgen.errors import ScenarioError, SpecloadError, TargetUnusable
-from loadgen.experiment import DEFAULT_TRANSPORT, RunOptions, RunResult, ending_of, run_scenario
+from loadgen.experiment import DEFAULT_TRANSPORT, RunOptions, RunResult, ending_of, run_experiment
 from loadgen.export import Metrics, MetricsTeller
 from loadgen.plan import Plan, Segment
 from loadgen.redact import Redactor, printable
@@ -110,7 +110,7 @@ class Run:
         listening = asyncio.create_task(self._listen())
         telling = asyncio.create_task(self._tell())
         try:
-            return await run_scenario(loaded, options, self._told)
+            return await run_experiment(loaded, options, self._told)
         finally:
             listening.cancel()
             telling.cancel()

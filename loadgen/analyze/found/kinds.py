@@ -1,0 +1,22 @@
+"""The results of all experiments, for who reads them without knowing which it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from loadgen.analyze.found.access import AccessResult
+from loadgen.analyze.found.anomaly_models import AnomaliesResult
+from loadgen.analyze.found.base import ExperimentResult
+from loadgen.analyze.found.drill import DrillResult
+
+#: One for each kind that this version makes.
+KINDS: tuple[type[ExperimentResult], ...] = (AccessResult, AnomaliesResult, DrillResult)
+
+
+def found_schema() -> dict[str, Any]:
+    """JSON Schema of what an experiment found: one of these, by its `kind`."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "what an experiment found",
+        "oneOf": [kind.model_json_schema(mode="serialization") for kind in KINDS],
+    }
