@@ -1,5 +1,5 @@
-"""The C of our own: the reader of the kernel transport, and plain payloads. Optional: an install without a C compiler
-reads in Python."""
+"""The C of our own: the reader of the kernel transport, plain blocks and payloads. Optional: an install without a C
+compiler reads in Python."""
 
 import sys
 
@@ -13,6 +13,12 @@ READER = Extension(
     optional=True,
 )
 
-PLAIN = Extension("server_adapters._plain", ["server_adapters/_plain.c"], optional=True)
+BLOCKS = Extension("loadgen.drive._sse", ["loadgen/drive/_sse.c"], optional=True)
+PAYLOADS = Extension(
+    "server_adapters._plain",
+    ["server_adapters/_plain.c", "server_adapters/_json.c"],
+    depends=["server_adapters/_json.h"],
+    optional=True,
+)
 
-setup(ext_modules=[READER, PLAIN] if sys.platform == "linux" else [PLAIN])
+setup(ext_modules=[READER, BLOCKS, PAYLOADS] if sys.platform == "linux" else [BLOCKS, PAYLOADS])

@@ -7,11 +7,10 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-#include <stdint.h>
+#include "_json.h"
+
 #include <string.h>
 
-#define COUNT_DIGITS 10
-#define COUNT_MOST 2147483647LL
 #define WHOLE_DIGITS 15 /* all of them below 2**53 */
 
 /* Values that a field may have; each may be null but the choices. */
@@ -30,7 +29,7 @@ typedef struct {
 } Field;
 
 typedef struct {
-    const unsigned char *at, *end;
+    Scan scan;
     int64_t of[KEPT]; /* number of ids; counts, -1 = not told; whether there is text; the finish */
 } Found;
 
@@ -61,167 +60,6 @@ static const Field USAGE_FIELDS[] = {
     F("prompt_tokens_details", NOTHING, DROP), F("completion_tokens_details", NOTHING, DROP), LAST,
 };
 
-/* ---------------------------------------------------------------- JSON; every function: false = not plain */
-
-static void skip_space(Found *f)
-{
-    while (f->at < f->end && (*f->at == ' ' || *f->at == '\t'))
-        f->at++;
-}
-
-static int take(Found *f, unsigned char wanted)
-{
-    skip_space(f);
-    if (f->at == f->end || *f->at != wanted)
-        return 0;
-    f->at++;
-    return 1;
-}
-
-static int take_word(Found *f, const char *word, size_t n)
-{
-    if ((size_t)(f->end - f->at) < n || memcmp(f->at, word, n) != 0)
-        return 0;
-    f->at += n;
-    return 1;
-}
-
-static int take_null(Found *f)
-{
-    return take_word(f, "null", 4);
-}
-
-/* One character of more than a byte, as RFC 3629 has it. */
-static int take_character(Found *f)
-{
-    const unsigned char *p = f->at;
-    size_t left = (size_t)(f->end - p), more, i;
-    unsigned char low = 0x80, high = 0xBF;
-    if (p[0] >= 0xC2 && p[0] <= 0xDF) {
-        more = 1;
-    } else if (p[0] >= 0xE0 && p[0] <= 0xEF) {
-        more = 2;
-        low = p[0] == 0xE0 ? 0xA0 : low;
-        high = p[0] == 0xED ? 0x9F : high;
-    } else if (p[0] >= 0xF0 && p[0] <= 0xF4) {
-        more = 3;
-        low = p[0] == 0xF0 ? 0x90 : low;
-        high = p[0] == 0xF4 ? 0x8F : high;
-    } else {
-        return 0;
-    }
-    if (left <= more || p[1] < low || p[1] > high)
-        return 0;
-    for (i = 2; i <= more; i++)
-        if (p[i] < 0x80 || p[i] > 0xBF)
-            return 0;
-    f->at += more + 1;
-    return 1;
-}
-
-/* The four digits of \uXXXX, -1 where there are none. */
-static long hex_of(const Found *f, const unsigned char *at)
-{
-    long value = 0;
-    int i;
-    if (f->end - at < 4)
-        return -1;
-    for (i = 0; i < 4; i++) {
-        unsigned char c = at[i], low = c | 0x20;
-        if (c >= '0' && c <= '9')
-            value = value * 16 + (c - '0');
-        else if (low >= 'a' && low <= 'f')
-            value = value * 16 + (low - 'a' + 10);
-        else
-            return -1;
-    }
-    return value;
-}
-
-/* After the backslash. Half of a surrogate pair is no character. */
-static int take_escape(Found *f)
-{
-    long first, second;
-    if (f->at == f->end)
-        return 0;
-    if (*f->at != 'u') {
-        if (*f->at == 0 || strchr("\"\\/bfnrt", *f->at) == NULL)
-            return 0;
-        f->at++;
-        return 1;
-    }
-    first = hex_of(f, f->at + 1);
-    if (first < 0 || (first >= 0xDC00 && first <= 0xDFFF))
-        return 0;
-    f->at += 5;
-    if (first < 0xD800 || first > 0xDBFF)
-        return 1;
-    if (!take_word(f, "\\u", 2))
-        return 0;
-    second = hex_of(f, f->at);
-    if (second < 0xDC00 || second > 0xDFFF)
-        return 0;
-    f->at += 4;
-    return 1;
-}
-
-/* After the quote; `*length`: of what stands between the quotes. */
-static int take_text(Found *f, size_t *length)
-{
-    const unsigned char *begin = f->at;
-    while (f->at < f->end) {
-        unsigned char c = *f->at;
-        if (c == '"') {
-            *length = (size_t)(f->at - begin);
-            f->at++;
-            return 1;
-        }
-        if (c < 0x20)
-            return 0;
-        if (c < 0x80 && c != '\\') {
-            f->at++;
-        } else if (c == '\\') {
-            f->at++;
-            if (!take_escape(f))
-                return 0;
-        } else if (!take_character(f)) {
-            return 0;
-        }
-    }
-    return 0;
-}
-
-static int take_number(Found *f, int digits, int64_t most, int64_t *value)
-{
-    const unsigned char *begin = f->at;
-    int64_t sum = 0;
-    while (f->at < f->end && *f->at >= '0' && *f->at <= '9') {
-        if (f->at - begin == digits)
-            return 0;
-        sum = sum * 10 + (*f->at++ - '0');
-    }
-    if (f->at == begin || (*begin == '0' && f->at - begin > 1) || sum > most)
-        return 0;
-    *value = sum; /* a fraction or an exponent comes next: no comma, no end */
-    return 1;
-}
-
-/* A list of counts: how many. */
-static int take_counts(Found *f, int64_t *number)
-{
-    int64_t value;
-    *number = 0;
-    if (take(f, ']'))
-        return 1;
-    do {
-        skip_space(f);
-        if (!take_number(f, COUNT_DIGITS, COUNT_MOST, &value))
-            return 0;
-        ++*number;
-    } while (take(f, ','));
-    return take(f, ']');
-}
-
 /* ---------------------------------------------------------------- the fields */
 
 static int take_object(Found *f, const Field *fields, uint32_t *seen);
@@ -237,50 +75,50 @@ static int take_value(Found *f, const Field *field)
     int64_t value = 0;
     size_t length;
     unsigned char first;
-    skip_space(f);
-    if (f->at == f->end)
+    scan_space(&f->scan);
+    if (f->scan.at == f->scan.end)
         return 0;
-    first = *f->at;
+    first = *f->scan.at;
     if (first == 'n')
-        return field->kind != CHOICES && take_null(f);
+        return field->kind != CHOICES && scan_word(&f->scan, "null", 4);
     switch (field->kind) {
     case COUNT:
-        if (!take_number(f, COUNT_DIGITS, COUNT_MOST, &value))
+        if (!scan_number(&f->scan, COUNT_DIGITS, COUNT_MOST, &value))
             return 0;
         break;
     case WHOLE:
-        return take_number(f, WHOLE_DIGITS, INT64_MAX, &value);
+        return scan_number(&f->scan, WHOLE_DIGITS, INT64_MAX, &value);
     case COUNT_OR_TEXT:
         if (first != '"')
-            return take_number(f, COUNT_DIGITS, COUNT_MOST, &value);
+            return scan_number(&f->scan, COUNT_DIGITS, COUNT_MOST, &value);
         /* fall through */
     case TEXT:
-        f->at++;
-        if (first != '"' || !take_text(f, &length))
+        f->scan.at++;
+        if (first != '"' || !scan_text(&f->scan, &length))
             return 0;
         if (length == 0) /* of `text` and `content`, of the two names of reasoning: either */
             return 1;
         value = 1;
         break;
     case OBJECT_NAME:
-        return take_word(f, "\"text_completion\"", 17) || take_word(f, "\"chat.completion.chunk\"", 23);
+        return scan_word(&f->scan, "\"text_completion\"", 17) || scan_word(&f->scan, "\"chat.completion.chunk\"", 23);
     case FINISH:
-        value = take_word(f, "\"stop\"", 6) ? FINISH_STOP : take_word(f, "\"length\"", 8) ? FINISH_LENGTH : FINISH_NONE;
+        value = scan_word(&f->scan, "\"stop\"", 6) ? FINISH_STOP : scan_word(&f->scan, "\"length\"", 8) ? FINISH_LENGTH : FINISH_NONE;
         if (value == FINISH_NONE)
             return 0;
         break;
     case COUNTS:
-        if (!take(f, '[') || !take_counts(f, &value))
+        if (!scan_mark(&f->scan, '[') || !scan_counts(&f->scan, &value))
             return 0;
         break;
     case NO_ITEMS:
-        return take(f, '[') && take(f, ']');
+        return scan_mark(&f->scan, '[') && scan_mark(&f->scan, ']');
     case DELTA:
         return take_plain_object(f, DELTA_FIELDS);
     case USAGE:
         return take_plain_object(f, USAGE_FIELDS);
     case CHOICES:
-        return take(f, '[') && take_plain_object(f, CHOICE) && take(f, ']');
+        return scan_mark(&f->scan, '[') && take_plain_object(f, CHOICE) && scan_mark(&f->scan, ']');
     default: /* NOTHING */
         return 0;
     }
@@ -306,37 +144,37 @@ static int take_object(Found *f, const Field *fields, uint32_t *seen)
 {
     int next = 0;
     *seen = 0;
-    if (!take(f, '{'))
+    if (!scan_mark(&f->scan, '{'))
         return 0;
-    if (take(f, '}'))
+    if (scan_mark(&f->scan, '}'))
         return 1;
     do {
         const unsigned char *name;
         size_t length;
-        if (!take(f, '"'))
+        if (!scan_mark(&f->scan, '"'))
             return 0;
-        name = f->at;
-        if (!take_text(f, &length) || (next = field_of(fields, next, name, length)) < 0 || *seen & 1u << next)
+        name = f->scan.at;
+        if (!scan_text(&f->scan, &length) || (next = field_of(fields, next, name, length)) < 0 || *seen & 1u << next)
             return 0;
         *seen |= 1u << next;
-        if (!take(f, ':') || !take_value(f, &fields[next]))
+        if (!scan_mark(&f->scan, ':') || !take_value(f, &fields[next]))
             return 0;
         next++;
-    } while (take(f, ','));
-    return take(f, '}');
+    } while (scan_mark(&f->scan, ','));
+    return scan_mark(&f->scan, '}');
 }
 
 static int take_payload(Found *f, const char *data, Py_ssize_t size)
 {
     uint32_t seen;
-    f->at = (const unsigned char *)data;
-    f->end = f->at + size;
+    f->scan.at = (const unsigned char *)data;
+    f->scan.end = f->scan.at + size;
     memset(f->of, 0, sizeof f->of);
     f->of[COMPLETION] = f->of[PROMPT] = -1;
     if (!take_object(f, PAYLOAD, &seen) || !(seen & 1u << CHOICES_PLACE))
         return 0;
-    skip_space(f);
-    return f->at == f->end;
+    scan_space(&f->scan);
+    return f->scan.at == f->scan.end;
 }
 
 /* ---------------------------------------------------------------- Python's side */

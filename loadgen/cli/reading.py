@@ -24,7 +24,7 @@ from loadgen.cli.base import (
     out,
     print_json,
 )
-from loadgen.cli.results import has_load, show, there, worst
+from loadgen.cli.results import has_load, has_speed, show, there, worst
 from loadgen.cli.sweeping import show_sweep
 from loadgen.errors import ScenarioError, StorageError
 from loadgen.experiment import (
@@ -106,7 +106,7 @@ def _shown(recorded: RunData, summary: Summary, json: bool, details: bool) -> No
         return show(summary, json, details)
     if json:
         return print_json({"summary": summary.model_dump(mode="json"), "found": found.model_dump(mode="json")})
-    if has_load(found):
+    if has_load(found) and (details or has_speed(found)):
         show(summary, json, details)
     return render_experiment(found, out)
 

@@ -55,7 +55,7 @@ def watched(work: Callable[[RunProgress], Coroutine[Any, Any, RunResult]]) -> Ru
 def finish(result: RunResult, json: bool, *, judged: bool) -> None:
     """Show the result, and end with its exit code. `judged`: an invalid measurement is no success. An access check
     sends no load: it has nothing to measure."""
-    measured = has_load(result.found)
+    measured = has_load(result.found) and (json or has_speed(result.found))
     if json and result.found is not None:
         print_json({"summary": result.summary.model_dump(mode="json"), "found": result.found.model_dump(mode="json")})
     elif measured:
@@ -76,6 +76,11 @@ def finish(result: RunResult, json: bool, *, judged: bool) -> None:
 def has_load(found: ExperimentResult | None) -> bool:
     """Whether there is a summary to show."""
     return found is None or found.kind != "access"
+
+
+def has_speed(found: ExperimentResult | None) -> bool:
+    """Whether the summary's numbers are a result: those of passes that were made to compare answers are none."""
+    return found is None or found.kind != "quality"
 
 
 def worst(verdicts: Sequence[Verdict]) -> Exit:

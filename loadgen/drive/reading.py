@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -42,9 +43,17 @@ class Reading:
     timings: ServerTimings | None = None
     has_output: bool = False
     text: str = ""
+    token_ids: array[int] | None = None
+    logprobs: int = 0
+    logprob_sum: float = 0.0
     comments: int = 0
     events: int = 0
     warnings: list[str] = field(default_factory=list)
+
+    @property
+    def mean_logprob(self) -> float | None:
+        """Of all tokens that came with one, nat."""
+        return self.logprob_sum / self.logprobs if self.logprobs else None
 
     @property
     def terminal(self) -> str | None:
@@ -62,8 +71,14 @@ class Reading:
                 setattr(self, name, value)
         if chunk.completion_tokens is not None:
             self._count(chunk.completion_tokens)
+        if chunk.logprobs:
+            self.logprobs += len(chunk.logprobs)
+            self.logprob_sum += sum(chunk.logprobs)
         if keep_text:
             self.text += chunk.answer
+            if chunk.token_ids is not None:
+                self.token_ids = array("q") if self.token_ids is None else self.token_ids
+                self.token_ids.extend(chunk.token_ids)
 
     def take_run(self, run: ChunkRun) -> None:
         """What `take` of each of its chunks would: the texts are not kept."""

@@ -27,6 +27,7 @@ from loadgen.experiment.judging import Judged, judge_run, save_found, save_judge
 from loadgen.experiment.lengths import measure_lengths
 from loadgen.experiment.preflight import Preflight, ReadyArm, preflight
 from loadgen.experiment.progress import Progress
+from loadgen.experiment.quality import run_quality
 from loadgen.experiment.shapes import found_in, run_experiment
 from loadgen.experiment.single import RunOptions, RunResult, run_scenario
 from loadgen.experiment.sweep import SweepOptions, SweepResult, SweepWatch, run_sweep
@@ -92,6 +93,7 @@ __all__ = [
     "render_doctor",
     "run_canary",
     "run_experiment",
+    "run_quality",
     "run_scenario",
     "run_sweep",
     "save_doctor",

@@ -45,11 +45,20 @@ class Accompanied:
 
     def __init__(self, companion: Companion | None, beside: Beside) -> None:
         self._companion, self._beside = companion, beside
+        self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self, segment: Segment, begin_ns: int) -> asyncio.Task[None] | None:
         if self._companion is None or segment.phase != "measure":
             return None
-        return asyncio.create_task(self._during(self._companion, segment, begin_ns))
+        task = asyncio.create_task(self._during(self._companion, segment, begin_ns))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def cut(self) -> None:
+        """The user has interrupted the run: nothing more is done beside it, though requests in flight may still end."""
+        for task in self._tasks:
+            task.cancel()
 
     async def _during(self, companion: Companion, segment: Segment, begin_ns: int) -> None:
         """What the companion cannot go on from ends the load at once."""

@@ -24,7 +24,8 @@ def ending_of(result: RunResult, *, judged: bool = True) -> tuple[Ending, str | 
         return word, f"the run was ended early: {result.reason}"
     if empty := without_success(result.summary):
         return "internal", f"no request of {', '.join(empty)} succeeded: why is in {result.path / 'anomalies.log'}"
-    measured = result.found is None or result.found.kind != "access"  # an access check sends no load
+    # an access check sends no load; answers are not made wrong by late stamps, and quality judges what bears on them
+    measured = result.found is None or result.found.kind not in ("access", "quality")
     if judged and measured and result.summary.validity.state == "invalid":
         failed = result.verdict is not None and result.verdict.verdict == "fail"
         why = result.summary.validity.reasons[0].removeprefix("invalid: ")

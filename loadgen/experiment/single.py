@@ -11,6 +11,7 @@ from pathlib import Path
 
 from loadgen.analyze import ExperimentResult, Summary
 from loadgen.errors import StorageError
+from loadgen.experiment.afterwards import Afterwards
 from loadgen.experiment.before import refuse_beyond, refuse_unwritable, with_baseline
 from loadgen.experiment.budget import fit_time
 from loadgen.experiment.ceiling import cpu_count
@@ -50,6 +51,12 @@ class RunOptions:
     arm_urls: Mapping[str, str] = field(default_factory=dict)
     #: what goes on beside the measured load
     companion: Companion | None = None
+    #: changes the scenario by what was found at the servers; with what is to be said of it
+    adapted: Callable[[LoadedScenario, Preflight], tuple[LoadedScenario, tuple[str, ...]]] | None = None
+    #: what is asked after the load
+    afterwards: Afterwards | None = None
+    #: an earlier run that this one is held against
+    reference: Path | None = None
     #: makes of the run directory what the experiment found
     read: Callable[[RunData], ExperimentResult] | None = None
     #: name of the run directory; None: a new one
@@ -83,6 +90,9 @@ async def run_scenario(loaded: LoadedScenario, options: RunOptions, progress: Pr
     async with arm_servers(logs, redactor_of(loaded.scenario), progress.say) as servers:
         ready = await found_ready(loaded.scenario, servers)
         loaded, said = with_baseline(loaded, ready)
+        if options.adapted is not None:
+            loaded, more = options.adapted(loaded, ready)
+            said = (*said, *more)
         fitted = None
         if options.time_budget_s is not None:
             fitted = await fit_time(loaded, options.time_budget_s, ready, servers.start_s)
@@ -131,6 +141,7 @@ async def _prepared(
     prepared = Prepared(
         loaded.scenario, plan, limits, lengths, ready, servers, writer, options.shard, options.transport, metrics,
         options.companion,
+        options.afterwards,
         options.interrupted_by,
     )  # fmt: skip
     return prepared, notes if fitted is None else (fitted.sentence(), *notes)

@@ -15,6 +15,7 @@ from loadgen.scenario.comparison import (
     refuse_segments,
 )
 from loadgen.scenario.drill import DRILL_SCRAPE_S, Drill, DrillLimits, DrillSide
+from loadgen.scenario.known_answers import KnownAnswer, Match
 from loadgen.scenario.launchers import CommandLauncher, Launcher, RehearsalLauncher, VllmLauncher
 from loadgen.scenario.lengths import Empirical, Fixed, Length, LogNormal, Normal, PairedLengths, Uniform
 from loadgen.scenario.limits import DEFAULTS, Limits, Safety, combine, limits_of
@@ -24,6 +25,7 @@ from loadgen.scenario.model import DeadlineKeys, Scenario, Scrape, Slos, Warmup
 from loadgen.scenario.pinned import PinnedTransport
 from loadgen.scenario.problems import sentences
 from loadgen.scenario.prompts import OwnPrompt, PromptSet
+from loadgen.scenario.quality import PassKind, PassTask, QualityKeys, QualityPass
 from loadgen.scenario.reach import Reach, reach_of
 from loadgen.scenario.schema import scenario_schema
 from loadgen.scenario.secrets import read_secret
@@ -94,11 +96,13 @@ __all__ = [
     "FilePath",
     "Fixed",
     "HttpCall",
+    "KnownAnswer",
     "Launcher",
     "Length",
     "Limits",
     "LoadedScenario",
     "LogNormal",
+    "Match",
     "MaxRate",
     "Metric",
     "Model",
@@ -107,9 +111,13 @@ __all__ = [
     "OwnPrompt",
     "PageUrl",
     "PairedLengths",
+    "PassKind",
+    "PassTask",
     "PinnedTransport",
     "ProbeKeys",
     "PromptSet",
+    "QualityKeys",
+    "QualityPass",
     "Ramp",
     "Reach",
     "RehearsalLauncher",

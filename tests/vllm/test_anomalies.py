@@ -29,7 +29,7 @@ def ran(tmp_path: Path, document: dict[str, Any]) -> RunResult:
 @pytest.mark.timeout(900)
 def test_the_catalogue_leaves_it_healthy(vllm_draft: LaunchedServer, tmp_path: Path) -> None:
     """J1, J5, A25, H10, H20: right answers, known-good probes, witnesses untouched; the answers of the docs."""
-    lengths = {"input_len": {"kind": "fixed", "value": 24}, "output_len": {"kind": "fixed", "value": 16}}
+    lengths = {"input_len": {"kind": "fixed", "value": 24}, "output_len": {"kind": "fixed", "value": 8}}
     result = ran(
         tmp_path,
         {
@@ -38,7 +38,7 @@ def test_the_catalogue_leaves_it_healthy(vllm_draft: LaunchedServer, tmp_path: P
             "load": [{"kind": "concurrency", "concurrency": 1, "duration_s": 800}],
             "warmup": {"warmup_requests": 2}, "scrape": {"interval_s": 2, "idle_wait_s": 2},
             "anomalies": {
-                "before_s": 8, "after_s": 1, "pause_s": 0, "witness_tokens": 12, "witness_concurrency": 1,
+                "before_s": 8, "after_s": 1, "pause_s": 0, "witness_tokens": 8, "witness_concurrency": 1,
                 "drafter_max_len": 1024, "probe_s": 120, "answer_s": 120, "abandon_s": 60, "stall_s": 60,
                 "latency_ratio": 20,
             },

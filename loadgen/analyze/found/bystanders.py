@@ -24,11 +24,29 @@ BLOCKS_BEFORE, SHORTEST_S = 12, 0.5
 FEWEST = 8
 #: Requests that a median of a block needs.
 FEWEST_REQUESTS = 3
-#: By how much a share may be higher than before.
-ERROR_MARGIN, WITNESS_MARGIN = 0.01, 0.05
+
 _NOT_FAILED = (Outcome.OK.value, Outcome.ABORTED.value, Outcome.CLIENT_FAULT.value)
 
 Span = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Margin:
+    """What a number may become: so many times what it was, and so much more."""
+
+    times: float = 1.0
+    more: float = 0.0
+
+    def limit(self, before: float) -> float:
+        return before * self.times + self.more
+
+    def lowered(self, during: Floats) -> Floats:
+        """As if nothing were allowed; never below 0, so that what is within the margin counts as unchanged."""
+        return np.asarray(np.maximum((during - self.more) / self.times, 0.0))
+
+
+#: Of the shares.
+ERRORS, WITNESSES = Margin(more=0.01), Margin(more=0.05)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,29 +85,39 @@ def blocks_of(before: Span, during: Span) -> Blocks:
     return Blocks(before[0] + width * np.arange(count + 1), during[0] + width * np.arange(later + 1))
 
 
-def compare(
-    name: str, unit: str, values: tuple[Floats, Floats], limit: Callable[[Floats], Floats], why: str, *, share: bool
-) -> Compared:
-    """Whether the later blocks are above what `limit` makes of the earlier ones."""
+def compare(name: str, unit: str, values: tuple[Floats, Floats], margin: Margin, why: str, *, share: bool) -> Compared:
+    """Whether the later blocks are above the earlier ones by more than the margin. `why`: what a block must have."""
     known = [v[np.isfinite(v)] for v in values]
     middle = np.mean if share else np.median
     shown = [float(middle(v)) if len(v) else None for v in known]
-    allowed = None if shown[0] is None else float(limit(np.array([shown[0]]))[0])
+    allowed = None if shown[0] is None else margin.limit(shown[0])
     least = min(len(v) for v in known)
     if least < FEWEST:
         few = f"{len(known[0])} blocks before and {len(known[1])} during have {why}; a test needs {FEWEST} each"
         return Compared(name, unit, shown[0], shown[1], allowed, len(known[0]), len(known[1]), None, few)
-    found = mann_whitney(known[1], limit(known[0]), inflated=inflation(_residuals(known)))
+    found = mann_whitney(margin.lowered(known[1]), known[0], inflated=inflation(_residuals(known)))
     assert found.p is not None
-    above = (found.cles.value or 0.5) > 0.5
+    assert found.cles.value is not None
+    above = found.cles.value > 0.5
     p = found.p / 2 if above else 1 - found.p / 2
     return Compared(name, unit, shown[0], shown[1], allowed, len(known[0]), len(known[1]), p)
 
 
 def _residuals(parts: Sequence[Floats]) -> Floats:
-    """Ranks of the blocks around their part's mean: what is left when the two times differ."""
+    """Ranks of the blocks around their part's mean: what is left when the two times differ. The later part has two
+    means, parted where they differ most: a fault that begins in the middle is no correlation of neighbours."""
     ranked, first = ranks(np.concatenate(parts)[None, :])[0], len(parts[0])
-    return np.concatenate([ranked[:first] - ranked[:first].mean(), ranked[first:] - ranked[first:].mean()])
+    later = ranked[first:]
+    at = _parting(later)
+    return np.concatenate([part - part.mean() for part in (ranked[:first], later[:at], later[at:])])
+
+
+def _parting(values: Floats) -> int:
+    """Where the standardised CUSUM is largest, at least two blocks from either end."""
+    n = len(values)
+    before = np.arange(2, n - 1)
+    sums = np.cumsum(values - values.mean())[before - 1]
+    return int(before[np.argmax(np.abs(sums) / np.sqrt(before * (n - before)))])
 
 
 def load_compared(frame: Frame, rows: Ints, blocks: Blocks, latency_ratio: float) -> list[Compared]:
@@ -97,14 +125,11 @@ def load_compared(frame: Frame, rows: Ints, blocks: Blocks, latency_ratio: float
     stamped = rows[frame.end[1][rows]]
     ok = rows[(frame.ok & frame.stream & frame.sent[1])[rows]]
     few = f"{FEWEST_REQUESTS} successful streams"
-
-    def slower(values: Floats) -> Floats:
-        return np.asarray(values * latency_ratio)
-
+    slower = Margin(times=latency_ratio)
     return [
         compare(
             "error_share", "share", blocks.values(lambda e: _shares(frame.end[0][stamped], failed(frame)[stamped], e)),
-            lambda v: np.asarray(v + ERROR_MARGIN), "an ended request", share=True,
+            ERRORS, "an ended request", share=True,
         ),
         compare(
             "ttft_s", "s", blocks.values(lambda e: _medians(frame.sent[0][ok], frame.ttft_s[ok], e)), slower, few,
@@ -121,7 +146,7 @@ def witnesses_compared(at_ns: Ints, other: Bools, blocks: Blocks) -> Compared:
     """Share of the known requests that were answered otherwise than most often in the time before."""
     return compare(
         "witness_share", "share", blocks.values(lambda e: _shares(at_ns, other, e)),
-        lambda v: np.asarray(v + WITNESS_MARGIN), "an answer of a witness", share=True,
+        WITNESSES, "an answer of a witness", share=True,
     )  # fmt: skip
 
 

@@ -8,9 +8,10 @@ from loadgen.analyze.found.access import AccessResult
 from loadgen.analyze.found.anomaly_models import AnomaliesResult
 from loadgen.analyze.found.base import ExperimentResult
 from loadgen.analyze.found.drill import DrillResult
+from loadgen.analyze.found.quality import QualityResult
 
 #: One for each kind that this version makes.
-KINDS: tuple[type[ExperimentResult], ...] = (AccessResult, AnomaliesResult, DrillResult)
+KINDS: tuple[type[ExperimentResult], ...] = (AccessResult, AnomaliesResult, DrillResult, QualityResult)
 
 
 def found_schema() -> dict[str, Any]:

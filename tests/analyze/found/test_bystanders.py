@@ -13,6 +13,7 @@ from loadgen.analyze.found.bystanders import (
     BLOCKS_BEFORE,
     Blocks,
     Compared,
+    Margin,
     adjusted,
     blocks_of,
     compare,
@@ -88,7 +89,7 @@ def test_correlated_blocks_alarm_no_more_often(phi: float) -> None:
     alarms = 0
     for four in series.reshape(runs, 4, -1):
         tests = [
-            compare(str(i), "s", (one[:BLOCKS_BEFORE], one[BLOCKS_BEFORE:]), lambda v: v, "", share=False)
+            compare(str(i), "s", (one[:BLOCKS_BEFORE], one[BLOCKS_BEFORE:]), Margin(), "", share=False)
             for i, one in enumerate(four)
         ]
         alarms += any(p <= FAMILY_LEVEL for p in adjusted(tests).values())
@@ -115,22 +116,22 @@ def values(*counts: tuple[float, int]) -> np.ndarray:
 
 
 def test_too_few_blocks_say_so() -> None:
-    few = compare("x", "s", (np.ones(7), np.ones(30)), lambda v: v, "a request", share=False)
+    few = compare("x", "s", (np.ones(7), np.ones(30)), Margin(), "a request", share=False)
     assert (few.p, few.n_before, few.n_during) == (None, 7, 30)
     assert few.reason == "7 blocks before and 30 during have a request; a test needs 8 each"
-    nothing = compare("x", "s", (np.full(9, np.nan), np.ones(30)), lambda v: v, "a request", share=False)
+    nothing = compare("x", "s", (np.full(9, np.nan), np.ones(30)), Margin(), "a request", share=False)
     assert (nothing.before, nothing.limit, nothing.p) == (None, None, None)
 
 
 def test_a_share_counts_from_its_margin_on() -> None:
     def errors(during: np.ndarray) -> Compared:
-        return compare("e", "share", (np.zeros(12), during), lambda v: v + 0.01, "", share=True)
+        return compare("e", "share", (np.zeros(12), during), Margin(more=0.01), "", share=True)
 
-    assert errors(np.zeros(40)).p == pytest.approx(1.0, abs=0.01)
-    half = errors(values((0.0, 10), (0.4, 30)))
-    assert (half.before, half.during, half.limit) == (0.0, pytest.approx(0.3), 0.01)
-    assert half.p is not None
-    assert half.p < 1e-4
+    assert errors(np.full(40, 0.01)).p == 0.5, "within the margin nothing has changed"
+    since = errors(values((0.0, 10), (0.4, 30)))
+    assert (since.before, since.during, since.limit) == (0.0, pytest.approx(0.3), 0.01)
+    assert since.p is not None
+    assert since.p < FAMILY_LEVEL / 4, "one that begins in the middle is found"
 
 
 def test_blocks_are_equal_and_end_with_their_time() -> None:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any
 
+import orjson
 import psutil
 import pytest
+import yaml
 
 from server_adapters.anomalies import CATALOGUE
 from server_adapters.rehearsal.config import RehearsalConfig
+from tests.experiment.anomalies.conftest import document
 
 Start = Callable[[RehearsalConfig], AbstractContextManager[str]]
 FAST: dict[str, Any] = {"spec": "draft:k=4", "model": "8b", "speed": 4.0, "max_model_len": 2048}
@@ -107,3 +112,21 @@ async def test_errors_of_the_load_and_wrong_answers(rehearsal: Start, ran: Any) 
     errors = next(t for t in arm.bystanders if t.name == "error_share")
     assert (errors.alarm, errors.before) == (True, 0)
     assert any("share of failed requests rose from 0.00%" in r for r in found.reasons)
+
+
+@pytest.mark.slow
+async def test_an_interrupt_leaves_what_was_found(
+    rehearsal: Start, cli: Any, tmp_path: Path, the_run: Callable[[], tuple[Path, dict[str, Any]]]
+) -> None:
+    """Ctrl-C among the anomalies: 130, no more of them, and a report of those that were sent."""
+    with rehearsal(RehearsalConfig(**FAST)) as url:
+        text = document(url, anomalies=anomalies(pause_s=0.5))
+        (tmp_path / "a.yaml").write_text(yaml.safe_dump(text))
+        ended = await cli("run", "a.yaml", when="anomalies …", signals=(signal.SIGINT,))
+    assert ended.code == 130, ended.said
+    assert "anomalies: " in ended.out
+    path, manifest = the_run()
+    assert manifest["state"] == "interrupted"
+    found = orjson.loads((path / "anomalies.json").read_bytes())
+    assert found["state"] == "inconclusive"
+    assert found["arms"][0]["sent"] < found["arms"][0]["chosen"]
