@@ -8,13 +8,13 @@ WORKDIR /src
 COPY pyproject.toml setup.py constraints.txt README.md LICENSE ./
 COPY loadgen loadgen
 COPY server_adapters server_adapters
-# For the little C of our own (loadgen/drive/kernel); the image that is shipped has no compiler.
+# For the little C of our own (setup.py); the image that is shipped has no compiler.
 RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*
 # The versions that the tests ran with. The environment has no pip of its own; every dependency is a wheel.
 RUN python -m venv --without-pip /opt/specload \
     && pip --python /opt/specload install --no-cache-dir --disable-pip-version-check --only-binary :all: \
         --no-binary specload -c constraints.txt . \
-    && /opt/specload/bin/python -P -c "import loadgen.drive.kernel._reader" \
+    && /opt/specload/bin/python -P -c "import loadgen.drive._sse, loadgen.drive.kernel._reader, server_adapters._plain" \
     && find /opt/specload -type d \( -name tests -o -path '*/pyarrow/include' \) -prune -exec rm -r {} +
 
 FROM python:3.11.15-slim-bookworm

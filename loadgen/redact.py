@@ -59,5 +59,6 @@ def names_of(urls: Iterable[str], redact: Redactor) -> dict[str, str]:
 
 
 def printable(text: str) -> str:
-    """`text` without control characters but line ends and tabs: a server's message must not steer a terminal."""
-    return "".join(c if c in "\n\t" or c.isprintable() else "�" for c in text)
+    """`text` without control characters but line ends and tabs; hard spaces stay. A server's message must not steer a
+    terminal."""
+    return "".join(c if c in "\n\t\u00a0" or c.isprintable() else "�" for c in text)

@@ -11,7 +11,9 @@ import typer
 
 from loadgen.cli import (  # noqa: F401  (their commands join the application)
     canary,
+    comparing,
     driving,
+    gating,
     reading,
     service,
     sweeping,

@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from loadgen.analyze import Summary
+from loadgen.analyze import ExperimentResult, Summary
 from loadgen.cli.base import (
     Exit,
     complain,
@@ -53,10 +53,12 @@ def watched(work: Callable[[RunProgress], Coroutine[Any, Any, RunResult]]) -> Ru
 
 
 def finish(result: RunResult, json: bool, *, judged: bool) -> None:
-    """Show the result, and end with its exit code. `judged`: an invalid measurement is no success."""
+    """Show the result, and end with its exit code. `judged`: an invalid measurement is no success. An access check
+    sends no load: it has nothing to measure."""
+    measured = has_load(result.found) and (json or has_speed(result.found))
     if json and result.found is not None:
         print_json({"summary": result.summary.model_dump(mode="json"), "found": result.found.model_dump(mode="json")})
-    else:
+    elif measured:
         show(result.summary, json)
     if result.found is not None and not json:
         render_experiment(result.found, out)
@@ -71,11 +73,25 @@ def finish(result: RunResult, json: bool, *, judged: bool) -> None:
         raise typer.Exit(_CODES[word])
 
 
+def has_load(found: ExperimentResult | None) -> bool:
+    """Whether there is a summary to show."""
+    return found is None or found.kind != "access"
+
+
+def has_speed(found: ExperimentResult | None) -> bool:
+    """Whether the summary's numbers are a result: those of passes that were made to compare answers are none."""
+    return found is None or found.kind != "quality"
+
+
 def worst(verdicts: Sequence[Verdict]) -> Exit:
-    words = {verdict.verdict for verdict in verdicts}
+    return worst_of([verdict.verdict for verdict in verdicts])
+
+
+def worst_of(words: Sequence[str]) -> Exit:
+    """Of pass, fail and inconclusive."""
     if "fail" in words:
         return Exit.FAIL
-    return Exit.PASS if words == {"pass"} else Exit.INCONCLUSIVE
+    return Exit.PASS if set(words) == {"pass"} else Exit.INCONCLUSIVE
 
 
 def there(verdict: Verdict | None, run: Path) -> Verdict:

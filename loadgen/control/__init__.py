@@ -1,5 +1,6 @@
 """Stop or continue: pure decisions on live aggregates."""
 
+from loadgen.control.breaker import FIRST_WAIT_S, LONGEST_WAIT_S, Breaker, Closed, Dead, Look, Sign, Trip
 from loadgen.control.canary import (
     CANARY_STATES,
     Canary,
@@ -22,8 +23,11 @@ from loadgen.control.warmup import Settling, WarmUpWindow, settle
 
 __all__ = [
     "CANARY_STATES",
+    "FIRST_WAIT_S",
     "LIVE_TIMES",
+    "LONGEST_WAIT_S",
     "Ask",
+    "Breaker",
     "Canary",
     "CanaryResult",
     "CanaryStanding",
@@ -34,13 +38,18 @@ __all__ = [
     "CheckReading",
     "CheckSource",
     "CheckStanding",
+    "Closed",
+    "Dead",
     "Decision",
     "Live",
     "LiveThresholds",
+    "Look",
     "RateSearch",
     "Resolved",
     "Sample",
     "Settling",
+    "Sign",
+    "Trip",
     "Unresolved",
     "Verdict",
     "Visit",

@@ -25,7 +25,7 @@ from loadgen.drive.types import (
     Teller,
     WorkerEnd,
 )
-from loadgen.drive.worker_process import Warmed, WorkerSetup, WorkerSink
+from loadgen.drive.worker_process import Tripped, Warmed, WorkerSetup, WorkerSink
 from loadgen.drive.workers import Workers
 
 __all__ = [
@@ -52,6 +52,7 @@ __all__ = [
     "StopReason",
     "Tally",
     "Teller",
+    "Tripped",
     "Warmed",
     "WireLimits",
     "WorkerEnd",

@@ -36,7 +36,7 @@ async def open_loop(run: SegmentRun, load: OpenLoop, drain_ns: int) -> int:
             due_ns = run.start_ns + offset_ns
             if await until(due_ns):
                 break
-            if load.when_full == "drop" and len(run.flights) >= load.max_in_flight:
+            if run.held or (load.when_full == "drop" and len(run.flights) >= load.max_in_flight):
                 books.dropped += 1
                 run.prepared.skip()
                 continue
@@ -146,6 +146,11 @@ class ClosedRun:
         if self._begun == len(self._load.start_ns):
             self.full_ns = now_ns()
         while not run.closed and self._may_take(k):
+            if run.held:
+                if not await run.going():
+                    return
+                due_ns = now_ns()
+                continue
             self._taken += 1
             run.accounting.scheduled += 1
             wait_ns = await run.pass_cap()

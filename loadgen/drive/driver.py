@@ -62,6 +62,7 @@ class Driver:
         self._run: SegmentRun | None = None
         self._prepared: Prepared | None = None
         self._stopped: StopReason | None = None
+        self._held = False
         self._fault: Exception | None = None
 
     def stop(self, reason: StopReason) -> None:
@@ -69,6 +70,22 @@ class Driver:
         self._stopped = self._stopped or reason
         if self._run is not None:
             self._run.stop(reason)
+
+    def finish(self) -> None:
+        """The load of the segment in progress ends now, as if its time were over."""
+        if self._run is not None:
+            self._run.close()
+
+    def hold(self) -> None:
+        """Start nothing new until `release`, also in later segments. What is in flight goes on."""
+        self._held = True
+        if self._run is not None:
+            self._run.hold()
+
+    def release(self) -> None:
+        self._held = False
+        if self._run is not None:
+            self._run.release()
 
     @property
     def accounting(self) -> Accounting | None:
@@ -136,6 +153,8 @@ class Driver:
             recorder.add,
             self._slack,
         )
+        if self._held:
+            run.hold()
         if self._stopped is not None:
             run.stop(self._stopped)
         return run

@@ -63,6 +63,8 @@ class SegmentRun:
         self._closing = asyncio.Event()
         self._cutting = asyncio.Event()
         self._ended = asyncio.Event()
+        self._going = asyncio.Event()
+        self._going.set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._slack = slack
         self._alarm: Alarm | None = None
@@ -75,6 +77,23 @@ class SegmentRun:
         self._closing.set()
         if self._alarm is not None:
             self._alarm.ring()
+
+    @property
+    def held(self) -> bool:
+        return not self._going.is_set()
+
+    def hold(self) -> None:
+        """Start nothing new until `release`: a closed loop waits, an open loop gives arrivals up (`dropped`)."""
+        self._going.clear()
+
+    def release(self) -> None:
+        self._going.set()
+
+    async def going(self) -> bool:
+        """Wait while held. False if the segment was closed meanwhile."""
+        self._slack.forget(self)
+        await self._unless_closed(self._going.wait())
+        return not self.closed
 
     def stop(self, reason: StopReason) -> None:
         """First call: start nothing more, let what is in flight drain. Second call: cut it at once."""

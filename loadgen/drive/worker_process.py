@@ -1,8 +1,9 @@
 """A worker: one process, one event loop, its share of every segment. It talks with its coordinator over a pipe.
 
-Messages in: `WorkerSetup` first, then of every segment `Prepare` and `Go`; `Stop` at any time; `Close` at the
-end. End of file ends the process too, so it never outlives its coordinator. Messages out: `Ready`, `Poised`,
-`Ended`, `Closed`, each the answer to one of those; `Progress` a few times a second; `Failed` if it ends by a fault.
+Messages in: `WorkerSetup` first, then of every segment `Prepare` and `Go`; `Stop`, `Finish`, `Hold` and `Release`
+at any time; `Close` at the end. End of file ends the process too, so it never outlives its coordinator. Messages out:
+`Ready`, `Poised`, `Ended`, `Closed`, each the answer to one of those; `Progress` a few times a second; `Tripped` when
+an arm seems dead; `Failed` if it ends by a fault.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any, Protocol
 
 import httpx
 
-from loadgen.control import Sample
+from loadgen.control import Sample, Sign, Trip
 from loadgen.drive.asking import Asking, DriveLimits
 from loadgen.drive.cap import Budget, RateCap
 from loadgen.drive.driver import Driver
@@ -94,6 +95,8 @@ class WorkerSetup:
     teller: Callable[[int], Teller] | None = None
     worker: int = 0
     workers: int = 1
+    #: failures in a row that make an arm look dead; 0: never
+    breaker_failures: int = 0
 
     def whole(self, segment: Segment) -> Segment:
         """What all workers of this run drive of a segment."""
@@ -122,6 +125,28 @@ class Go:
 @dataclass(frozen=True, slots=True)
 class Stop:
     reason: StopReason
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """The load of a segment has gone on for long enough: it ends as if its time were over."""
+
+    segment: int
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Start nothing new for an arm."""
+
+    arm: str
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Go on with an arm. `was_alive`: it had never been dead."""
+
+    arm: str
+    was_alive: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +199,15 @@ class Closed:
 
 
 @dataclass(frozen=True, slots=True)
+class Tripped:
+    """An arm seems dead: so many requests in a row failed, the first at `first_ns`. Nothing new is sent to it."""
+
+    arm: str
+    failures: int
+    first_ns: int
+
+
+@dataclass(frozen=True, slots=True)
 class Failed:
     """The last message of a process that cannot go on."""
 
@@ -206,9 +240,15 @@ def serve(pipe: Connection, budget: Budget | None) -> None:
 class _Learning:
     """The sink, the teller, and what warm-up tells of prompt lengths and of the server's pace."""
 
-    def __init__(self, sink: WorkerSink, teller: Teller | None = None) -> None:
+    def __init__(
+        self,
+        sink: WorkerSink,
+        teller: Teller | None = None,
+        on_attempt: Callable[[Attempt], None] = lambda _attempt: None,
+    ) -> None:
         self.sink = sink
         self.teller = teller
+        self._on_attempt = on_attempt
         self._lengths: PromptLengths = defaultdict(list)
         self._warmed: dict[int, Warmed] = defaultdict(Warmed)
 
@@ -216,6 +256,7 @@ class _Learning:
         self.sink.attempt(attempt)
         if self.teller is not None:
             self.teller.attempt(attempt)
+        self._on_attempt(attempt)
         if attempt.case.phase != "warmup":
             return
         self._warmed[attempt.segment] += _pace(attempt)
@@ -241,6 +282,26 @@ class _Learning:
         return self._warmed.pop(segment, Warmed())
 
 
+#: A dead engine refuses connections, breaks streams off, answers 5xx, or nothing any more.
+_DEAD = frozenset(
+    {
+        Outcome.REFUSED,
+        Outcome.TIMEOUT,
+        Outcome.STALLED,
+        Outcome.TRUNCATED,
+        Outcome.STREAM_ERROR,
+    }
+)
+
+
+def sign_of(attempt: Attempt) -> Sign:
+    """What a request says of the engine. A refusal for what was asked (4xx) says nothing: a front-end gives it too."""
+    if attempt.outcome is Outcome.OK:
+        return "alive"
+    five = attempt.outcome is Outcome.HTTP_ERROR and (attempt.error_status or 0) >= 500
+    return "dead" if five or attempt.outcome in _DEAD else "none"
+
+
 def _pace(attempt: Attempt) -> Warmed:
     if attempt.outcome is not Outcome.OK or attempt.sent_ns is None or not attempt.output_len:
         return Warmed(1)
@@ -252,7 +313,8 @@ class _Worker:
         self._pipe = pipe
         self._setup = setup
         teller = None if setup.teller is None else setup.teller(setup.worker)
-        self._sink = _Learning(setup.sinks(setup.worker), teller)
+        self._sink = _Learning(setup.sinks(setup.worker), teller, self._note)
+        self._trips = {arm.name: Trip(setup.breaker_failures) for arm in setup.arms if setup.breaker_failures}
         samples = Recent(seed=setup.worker) if setup.watched else None
         self._tally = Tally(budget, recent=-(-RECENT // setup.workers), samples=samples)
         self._rate_per_s: float | None = None
@@ -306,7 +368,19 @@ class _Worker:
         except (EOFError, OSError):
             self._leave()
 
-    def _take(self, message: Prepare | Go | Stop | Close) -> None:
+    def _note(self, attempt: Attempt) -> None:
+        """The breaker's: enough failures in a row hold the arm's load, and are told."""
+        trip = self._trips.get(attempt.arm)
+        if trip is not None and trip.note(sign_of(attempt), attempt.end_ns):
+            self._drivers[attempt.arm].hold()
+            self._send(Tripped(attempt.arm, trip.count, trip.first_ns or attempt.end_ns))
+
+    def _release(self, message: Release) -> None:
+        if message.arm in self._trips:
+            self._trips[message.arm].release(was_alive=message.was_alive)
+        self._drivers[message.arm].release()
+
+    def _take(self, message: Prepare | Go | Stop | Finish | Hold | Release | Close) -> None:
         if isinstance(message, Prepare):
             self._begins[message.segment] = asyncio.get_running_loop().create_future()
             self._start(self._drive(message))
@@ -315,6 +389,13 @@ class _Worker:
         elif isinstance(message, Stop):
             for driver in self._drivers.values():
                 driver.stop(message.reason)
+        elif isinstance(message, Finish):
+            if message.segment in self._begins:
+                self._drivers[self._segments[message.segment].arm].finish()
+        elif isinstance(message, Hold):
+            self._drivers[message.arm].hold()
+        elif isinstance(message, Release):
+            self._release(message)
         else:
             self._leave()
 
@@ -322,7 +403,7 @@ class _Worker:
         asyncio.get_running_loop().remove_reader(self._pipe.fileno())
         self._over.set()
 
-    def _send(self, message: Ready | Poised | Progress | Ended | Closed) -> None:
+    def _send(self, message: Ready | Poised | Progress | Tripped | Ended | Closed) -> None:
         try:
             self._pipe.send(message)
         except OSError:  # the coordinator is gone

@@ -21,13 +21,17 @@ from loadgen.drive.worker_process import (
     Closed,
     Ended,
     Failed,
+    Finish,
     Go,
+    Hold,
     Poised,
     Prepare,
     Progress,
     PromptLengths,
     Ready,
+    Release,
     Stop,
+    Tripped,
     Warmed,
     WorkerSetup,
     serve,
@@ -52,7 +56,8 @@ class Workers:
 
     `on_ended(requests, failed)`: so many more requests have ended. `on_samples`: of measured ones among them, where the
     setup says `watched`. `on_waiting`: after a second stop, which silent worker is waited for. `on_told`: what a
-    worker's teller has counted. `max_requests` is exact over all workers.
+    worker's teller has counted. `on_tripped`: an arm seems dead; what its worker would send it is held until `release`.
+    `max_requests` is exact over all workers.
     """
 
     def __init__(
@@ -67,7 +72,9 @@ class Workers:
         on_samples: Callable[[Sequence[Sample]], None] = lambda _samples: None,
         on_told: Callable[[Any], None] = lambda _told: None,
         on_waiting: Callable[[str], None] = lambda _who: None,
+        on_tripped: Callable[[Tripped], None] = lambda _tripped: None,
     ) -> None:
+        self._on_tripped = on_tripped
         self._on_samples = on_samples
         self._on_told = on_told
         self._on_waiting = on_waiting
@@ -104,7 +111,9 @@ class Workers:
         """Start the processes and wait until all listen."""
         self._budget = None if self._max_requests is None else Budget.of(self._max_requests)
         for number in range(self._setup.workers):
-            self._links.append(_Link(number, self._budget, self._progressed, self._on_lost, self._on_waiting))
+            self._links.append(
+                _Link(number, self._budget, self._progressed, self._on_lost, self._on_waiting, self._on_tripped)
+            )
         await asyncio.gather(*(link.begin(replace(self._setup, worker=link.number)) for link in self._links))
 
     async def prepare(self, group: Sequence[Segment], lengths: LengthModel) -> None:
@@ -159,6 +168,21 @@ class Workers:
             link.hurried = self._stops > 1
             link.send(Stop(reason))
 
+    def finish(self, segment: int) -> None:
+        """The load of a segment in progress ends now, as if its time were over; later segments are driven."""
+        for link in self._links:
+            link.send(Finish(segment))
+
+    def hold(self, arm: str) -> None:
+        """Start nothing new for an arm until `release`: what is in flight goes on."""
+        for link in self._links:
+            link.send(Hold(arm))
+
+    def release(self, arm: str, *, was_alive: bool) -> None:
+        """Go on with an arm. `was_alive`: it had never been dead."""
+        for link in self._links:
+            link.send(Release(arm, was_alive))
+
     async def close(self) -> list[WorkerEnd]:
         """Have every worker write the rest, end, and reap it. How each has ended. Safe to call twice."""
         ends = list(await asyncio.gather(*(link.close() for link in self._links)))
@@ -194,6 +218,7 @@ class _Link:
         on_progress: Callable[[_Link, Progress], None],
         on_lost: Callable[[str], None],
         on_waiting: Callable[[str], None],
+        on_tripped: Callable[[Tripped], None],
     ) -> None:
         self.number = number
         self.gone: str | None = None
@@ -202,6 +227,7 @@ class _Link:
         self._on_progress = on_progress
         self._on_lost = on_lost
         self._on_waiting = on_waiting
+        self._on_tripped = on_tripped
         self._heard = 0  # messages
         self._answers: dict[tuple[str, int], asyncio.Future[Any]] = {}
         self._end: WorkerEnd | None = None
@@ -247,7 +273,7 @@ class _Link:
                     f"{most_s - silent_s + 1} s more at most"
                 )
 
-    def send(self, message: WorkerSetup | Prepare | Go | Stop | Close) -> None:
+    def send(self, message: WorkerSetup | Prepare | Go | Stop | Finish | Hold | Release | Close) -> None:
         """What cannot be sent is not: that the worker is gone shows where it is read."""
         if self.gone is None:
             with suppress(OSError):
@@ -278,10 +304,12 @@ class _Link:
         except (EOFError, OSError):
             self.lose(self._ending())
 
-    def _take(self, message: Ready | Poised | Progress | Ended | Closed | Failed) -> None:
+    def _take(self, message: Ready | Poised | Progress | Tripped | Ended | Closed | Failed) -> None:
         self._heard += 1
         if isinstance(message, Progress):
             self._on_progress(self, message)
+        elif isinstance(message, Tripped):
+            self._on_tripped(message)
         elif isinstance(message, Failed):
             self.lose(f"failed: {message.reason}")
         elif (answer := self._answers.pop(message.key, None)) is not None and not answer.done():

@@ -18,14 +18,15 @@ from loadgen.record import Event, RunWriter
 @dataclass(frozen=True)
 class Beside:
     """What a companion has at hand. `ready`: the arms as they were found, with their clients. `stop`: ends the run's
-    load early, as a policy would, with this reason."""
+    load early, as a policy would, with this reason. `enough`: ends the load of one segment as if its time were over."""
 
     ready: Preflight
     writer: RunWriter
     say: Callable[[str], None]
     stop: Callable[[str], None]
+    enough: Callable[[Segment], None]
 
-    def event(self, name: str, at_ns: int | None = None, **data: Any) -> None:
+    def event(self, name: str, at_ns: int | None = None, /, **data: Any) -> None:
         """Into the run's events.jsonl; secrets are masked there. `at_ns` None: now."""
         self.writer.event(Event(now_ns() if at_ns is None else at_ns, name, data))
 
@@ -44,21 +45,34 @@ class Accompanied:
 
     def __init__(self, companion: Companion | None, beside: Beside) -> None:
         self._companion, self._beside = companion, beside
+        self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self, segment: Segment, begin_ns: int) -> asyncio.Task[None] | None:
         if self._companion is None or segment.phase != "measure":
             return None
-        return asyncio.create_task(self._companion.during(segment, begin_ns, self._beside))
+        task = asyncio.create_task(self._during(self._companion, segment, begin_ns))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def cut(self) -> None:
+        """The user has interrupted the run: nothing more is done beside it, though requests in flight may still end."""
+        for task in self._tasks:
+            task.cancel()
+
+    async def _during(self, companion: Companion, segment: Segment, begin_ns: int) -> None:
+        """What the companion cannot go on from ends the load at once."""
+        try:
+            await companion.during(segment, begin_ns, self._beside)
+        except SpecloadError as error:
+            self._beside.stop(str(error))
 
     async def end(self, task: asyncio.Task[None] | None) -> None:
         """After the load: what is unfinished is cancelled. Raises what the companion raised, but a SpecloadError, which
-        stops the run."""
+        has stopped the run."""
         if task is None:
             return
         if task.cancel():
             self._beside.event("companion_cut")
         with suppress(asyncio.CancelledError):
-            try:
-                await task
-            except SpecloadError as error:
-                self._beside.stop(str(error))
+            await task

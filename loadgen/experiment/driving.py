@@ -15,6 +15,7 @@ from loadgen.control import Sample
 from loadgen.drive import (
     Deadlines,
     DriveArm,
+    Tripped,
     Workers,
     WorkerSetup,
     asking_of,
@@ -100,6 +101,7 @@ def make_workers(
     on_samples: Callable[[Sequence[Sample]], None],
     watched: bool,
     metrics: RunMetrics | None,
+    on_tripped: Callable[[Tripped], None],
 ) -> Workers:
     """The run's workers, not yet started. The caps count the requests of all arms together: they may share hardware."""
     exchanged = with_places_exchanged(scenario)
@@ -129,6 +131,7 @@ def make_workers(
         transports={a.name: partial(_reaching, a.reach, transport) for a in ready.arms.values() if not a.reach.usual},
         watched=watched,
         teller=None if metrics is None else metrics.tally,
+        breaker_failures=limits.breaker_failures,
     )
     return Workers(
         setup,
@@ -139,5 +142,6 @@ def make_workers(
         on_lost=on_lost,
         on_waiting=on_waiting,
         on_samples=on_samples,
+        on_tripped=on_tripped,
         on_told=(lambda _told: None) if metrics is None else metrics.told,
     )

@@ -19,10 +19,14 @@ def ending_of(result: RunResult, *, judged: bool = True) -> tuple[Ending, str | 
         return "interrupted", result.reason
     if result.state in ("failed", "inconclusive"):
         word: Ending = "inconclusive" if result.state == "inconclusive" else "internal"
+        if result.found is not None and result.found.state == "fail":
+            word = "fail"
         return word, f"the run was ended early: {result.reason}"
     if empty := without_success(result.summary):
         return "internal", f"no request of {', '.join(empty)} succeeded: why is in {result.path / 'anomalies.log'}"
-    if judged and result.summary.validity.state == "invalid":
+    # an access check sends no load; answers are not made wrong by late stamps, and quality judges what bears on them
+    measured = result.found is None or result.found.kind not in ("access", "quality")
+    if judged and measured and result.summary.validity.state == "invalid":
         failed = result.verdict is not None and result.verdict.verdict == "fail"
         why = result.summary.validity.reasons[0].removeprefix("invalid: ")
         return "fail" if failed else "inconclusive", f"the measurement is invalid: {why}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,8 @@ import orjson
 from loadgen.analyze import Difference, Estimates, ExperimentResult, Summary, analyze
 from loadgen.errors import ScenarioError, StorageError
 from loadgen.experiment.nodes import node_effects
-from loadgen.record import Manifest, RunData
+from loadgen.experiment.progress import Progress
+from loadgen.record import Manifest, RunData, open_run
 from loadgen.report import render_html, reproduce
 from loadgen.scenario import Threshold, read_thresholds
 from loadgen.verdict import Facts, Verdict, default_thresholds, judge
@@ -31,11 +32,14 @@ def judge_run(run: RunData, thresholds: Sequence[Threshold] | None = None) -> Ju
     """Every number of a run, and its verdict. `thresholds`: of the command line, instead of the scenario's. Raises
     ScenarioError where one of those names an arm that the run does not have."""
     asked = thresholds is not None
+    if run.manifest.experiment.get("passes"):  # its passes are at different loads: there is no speed to judge
+        return Judged(analyze(run), None)
     if thresholds is None:
         thresholds = read_thresholds(run.manifest.scenario.get("thresholds") or ())
     else:
         refuse_other_arms(thresholds, tuple(run.manifest.arms), f"of {run.manifest.run_id}")
-    summary, estimates = analyze(run), Estimates(run)
+    estimates = Estimates(run)
+    summary = analyze(run, estimates)
     verdict = judge(thresholds, estimates, _facts(run, summary, estimates, thresholds))
     if verdict is not None and asked:
         verdict = verdict.model_copy(update={"thresholds_from": "command_line"})
@@ -151,3 +155,22 @@ def save_judged(path: Path, judged: Judged) -> None:
     save_json(path, "summary.json", judged.summary.model_dump(mode="json"))
     if judged.verdict is not None:
         save_json(path, "verdict.json", judged.verdict.model_dump(mode="json"))
+
+
+def judged_run(
+    path: Path, read: Callable[[RunData], ExperimentResult] | None, progress: Progress
+) -> tuple[Judged, ExperimentResult | None]:
+    """Everything that is made of a run directory once its run is over, written into it. `read`: as in RunOptions."""
+    run = open_run(path)
+    judged, found = judge_run(run), None if read is None else read(run)
+    try:
+        save_judged(path, judged)
+        if found is not None:
+            save_found(path, found)
+    except StorageError as error:
+        progress.say(str(error))
+    try:
+        save_report(path, judged.summary, run.manifest, found)
+    except Exception as error:  # a page that cannot be made must not cost the run its summary and its exit code
+        progress.say(f"report.html was not written: {error}")
+    return judged, found

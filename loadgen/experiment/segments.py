@@ -11,6 +11,8 @@ from loadgen.clock import now_ns
 from loadgen.control import decide
 from loadgen.drive import SegmentResult, StopReason, WorkerEnd
 from loadgen.errors import TargetUnusable
+from loadgen.experiment.afterwards import Afterwards, Done
+from loadgen.experiment.breaking import Breakers
 from loadgen.experiment.companion import Accompanied, Beside, Companion
 from loadgen.experiment.driving import TransportName, make_workers
 from loadgen.experiment.edges import Edges
@@ -49,6 +51,7 @@ class Prepared:
     transport: TransportName
     metrics: RunMetrics | None = None
     companion: Companion | None = None
+    afterwards: Afterwards | None = None
     interrupted_by: Callable[[], str] = lambda: "the user"
 
 
@@ -60,6 +63,7 @@ class Segments:
         self._writer = prepared.writer
         self._progress = progress
         self._metrics = prepared.metrics
+        self._afterwards, self._ready = prepared.afterwards, prepared.ready
         self._interrupted_by = prepared.interrupted_by
         self.lengths = prepared.lengths
         self.ends: list[WorkerEnd] = []
@@ -72,14 +76,24 @@ class Segments:
             self._writer.manifest.workers, self._scenario, self._plan, self.lengths, prepared.ready, self._limits,
             self._writer, shard=prepared.shard, transport=prepared.transport, on_ended=progress.ended,
             on_lost=self._on_lost, on_waiting=progress.say, on_samples=self._watch.take, watched=self._watch.any,
-            metrics=prepared.metrics,
+            metrics=prepared.metrics, on_tripped=lambda told: self._breakers.tripped(told),
+        )  # fmt: skip
+        self._breakers = Breakers(
+            self._scenario, self._limits, prepared.ready, self._writer, lambda: self._workers, progress.say,
+            lambda reason: self._stop(reason, "policy"),
         )  # fmt: skip
         self._waiting: dict[str, deque[float]] = {name: deque(maxlen=WAITING_KEPT) for name in prepared.ready.arms}
         self._interrupted = asyncio.Event()
         self._edges = Edges(self.standing, self._scenario.scrape.idle_wait_s, self._interrupted, progress.say)
         self._accompanied = Accompanied(
             prepared.companion,
-            Beside(prepared.ready, self._writer, progress.say, lambda reason: self._stop(reason, "policy")),
+            Beside(
+                prepared.ready,
+                self._writer,
+                progress.say,
+                lambda reason: self._stop(reason, "policy"),
+                lambda segment: self._workers.finish(segment.number),
+            ),
         )
         self._stop_reason: str | None = None
         self._lost: str | None = None
@@ -90,7 +104,9 @@ class Segments:
         try:
             await asyncio.gather(self.standing.scraper.start(), self._workers.start())
             await self._groups()
+            await self._after()
         finally:
+            await self._breakers.end()
             self.ends, _ = await asyncio.gather(self._workers.close(), self.standing.scraper.stop())
             try:
                 await self.standing.servers.close()
@@ -107,6 +123,17 @@ class Segments:
             return "stopped", self._stop_reason
         return ("failed", self._stop_reason) if self._stop_reason else ("finished", None)
 
+    async def _after(self) -> None:
+        """What an experiment asks once everything is on the disk; the workers have nothing more to do then."""
+        if self._afterwards is None or self._stop_reason:
+            return
+        await self._workers.close()
+        done = Done(
+            self._ready, self._plan, self.lengths, self._writer, self.standing, self._progress.say,
+            self._interrupted.is_set,
+        )  # fmt: skip
+        await self._afterwards(done)
+
     def interrupt(self) -> None:
         """First Ctrl-C: send nothing new, let requests in flight drain. Second: cut them now."""
         first = not self._interrupted.is_set()
@@ -122,6 +149,7 @@ class Segments:
         for segment in self._plan.segments:
             groups[segment.group].append(segment)
         for number, group in enumerate(groups.values()):
+            await self._breakers.closed()
             if self._stop_reason:
                 return
             wanted = [segment for segment in group if self.warmups.wanted(segment)]
@@ -241,6 +269,9 @@ class Segments:
             self._writer.anomaly(f"run stopped: {reason}")
         if first or why == "user_stop":
             self._workers.stop(why)
+        if why == "user_stop":
+            self._accompanied.cut()
+        self._breakers.give_up()
 
     def _on_lost(self, reason: str) -> None:
         """A worker is no more: the others stop, too, since the load is not what was asked for any longer."""

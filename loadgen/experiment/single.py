@@ -11,13 +11,14 @@ from pathlib import Path
 
 from loadgen.analyze import ExperimentResult, Summary
 from loadgen.errors import StorageError
+from loadgen.experiment.afterwards import Afterwards
 from loadgen.experiment.before import refuse_beyond, refuse_unwritable, with_baseline
 from loadgen.experiment.budget import fit_time
 from loadgen.experiment.ceiling import cpu_count
 from loadgen.experiment.companion import Companion
 from loadgen.experiment.context import check_context
 from loadgen.experiment.driving import DEFAULT_TRANSPORT, TransportName, worker_count
-from loadgen.experiment.judging import Judged, judge_run, save_found, save_judged, save_report
+from loadgen.experiment.judging import judged_run
 from loadgen.experiment.lengths import measure_lengths
 from loadgen.experiment.manifest import manifest_of
 from loadgen.experiment.places import found_ready
@@ -27,7 +28,7 @@ from loadgen.experiment.segments import Prepared, Segments
 from loadgen.experiment.servers import ArmServers, arm_servers
 from loadgen.export import Metrics, RunMetrics, task_types
 from loadgen.plan import Fitted, build_plan
-from loadgen.record import RunData, RunWriter, new_run_id, open_run
+from loadgen.record import RunData, RunWriter, new_run_id
 from loadgen.scenario import LoadedScenario, limits_of
 from loadgen.verdict import Verdict
 
@@ -50,6 +51,12 @@ class RunOptions:
     arm_urls: Mapping[str, str] = field(default_factory=dict)
     #: what goes on beside the measured load
     companion: Companion | None = None
+    #: changes the scenario by what was found at the servers; with what is to be said of it
+    adapted: Callable[[LoadedScenario, Preflight], tuple[LoadedScenario, tuple[str, ...]]] | None = None
+    #: what is asked after the load
+    afterwards: Afterwards | None = None
+    #: an earlier run that this one is held against
+    reference: Path | None = None
     #: makes of the run directory what the experiment found
     read: Callable[[RunData], ExperimentResult] | None = None
     #: name of the run directory; None: a new one
@@ -83,6 +90,9 @@ async def run_scenario(loaded: LoadedScenario, options: RunOptions, progress: Pr
     async with arm_servers(logs, redactor_of(loaded.scenario), progress.say) as servers:
         ready = await found_ready(loaded.scenario, servers)
         loaded, said = with_baseline(loaded, ready)
+        if options.adapted is not None:
+            loaded, more = options.adapted(loaded, ready)
+            said = (*said, *more)
         fitted = None
         if options.time_budget_s is not None:
             fitted = await fit_time(loaded, options.time_budget_s, ready, servers.start_s)
@@ -90,7 +100,7 @@ async def run_scenario(loaded: LoadedScenario, options: RunOptions, progress: Pr
         prepared, notes = await _prepared(run_id, loaded, fitted, ready, servers, options)
 
         state, reason = await _driven(prepared, (*said, *notes), progress)
-    judged, found = _judged(prepared.writer.path, options.read, progress)
+    judged, found = judged_run(prepared.writer.path, options.read, progress)
     if prepared.metrics is not None:
         prepared.metrics.judged(judged.summary, judged.verdict)
     return RunResult(prepared.writer.path, judged.summary, state, reason, judged.verdict, found)
@@ -131,6 +141,7 @@ async def _prepared(
     prepared = Prepared(
         loaded.scenario, plan, limits, lengths, ready, servers, writer, options.shard, options.transport, metrics,
         options.companion,
+        options.afterwards,
         options.interrupted_by,
     )  # fmt: skip
     return prepared, notes if fitted is None else (fitted.sentence(), *notes)
@@ -161,24 +172,6 @@ def _close(writer: RunWriter, state: str, reason: str | None, segments: Segments
     except StorageError as error:
         return error
     return None
-
-
-def _judged(
-    path: Path, read: Callable[[RunData], ExperimentResult] | None, progress: Progress
-) -> tuple[Judged, ExperimentResult | None]:
-    run = open_run(path)
-    judged, found = judge_run(run), None if read is None else read(run)
-    try:
-        save_judged(path, judged)
-        if found is not None:
-            save_found(path, found)
-    except StorageError as error:
-        progress.say(str(error))
-    try:
-        save_report(path, judged.summary, run.manifest, found)
-    except Exception as error:  # a page that cannot be made must not cost the run its summary and its exit code
-        progress.say(f"report.html was not written: {error}")
-    return judged, found
 
 
 @contextmanager

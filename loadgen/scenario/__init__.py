@@ -1,5 +1,7 @@
 """What to ask for: checked models, loading, own prompts, limits."""
 
+from loadgen.scenario.access import AccessKeys
+from loadgen.scenario.anomalies import AnomalyKeys
 from loadgen.scenario.arms import Arm, SecretSource
 from loadgen.scenario.base import BaseUrl, Environment, FilePath, Model, PageUrl, Seconds, refuse
 from loadgen.scenario.canary import AT_LEAST, BY_COUNTERS, BY_PROBES, CanaryKeys, CanaryLimits, ProbeKeys, Webhook
@@ -13,6 +15,7 @@ from loadgen.scenario.comparison import (
     refuse_segments,
 )
 from loadgen.scenario.drill import DRILL_SCRAPE_S, Drill, DrillLimits, DrillSide
+from loadgen.scenario.known_answers import KnownAnswer, Match
 from loadgen.scenario.launchers import CommandLauncher, Launcher, RehearsalLauncher, VllmLauncher
 from loadgen.scenario.lengths import Empirical, Fixed, Length, LogNormal, Normal, PairedLengths, Uniform
 from loadgen.scenario.limits import DEFAULTS, Limits, Safety, combine, limits_of
@@ -22,6 +25,7 @@ from loadgen.scenario.model import DeadlineKeys, Scenario, Scrape, Slos, Warmup
 from loadgen.scenario.pinned import PinnedTransport
 from loadgen.scenario.problems import sentences
 from loadgen.scenario.prompts import OwnPrompt, PromptSet
+from loadgen.scenario.quality import PassKind, PassTask, QualityKeys, QualityPass
 from loadgen.scenario.reach import Reach, reach_of
 from loadgen.scenario.schema import scenario_schema
 from loadgen.scenario.secrets import read_secret
@@ -65,7 +69,9 @@ __all__ = [
     "ROUNDS",
     "SELECTORS",
     "WINDOW_BLOCKS",
+    "AccessKeys",
     "AdapterCall",
+    "AnomalyKeys",
     "Arm",
     "ArrivalStage",
     "AxisValue",
@@ -90,11 +96,13 @@ __all__ = [
     "FilePath",
     "Fixed",
     "HttpCall",
+    "KnownAnswer",
     "Launcher",
     "Length",
     "Limits",
     "LoadedScenario",
     "LogNormal",
+    "Match",
     "MaxRate",
     "Metric",
     "Model",
@@ -103,9 +111,13 @@ __all__ = [
     "OwnPrompt",
     "PageUrl",
     "PairedLengths",
+    "PassKind",
+    "PassTask",
     "PinnedTransport",
     "ProbeKeys",
     "PromptSet",
+    "QualityKeys",
+    "QualityPass",
     "Ramp",
     "Reach",
     "RehearsalLauncher",

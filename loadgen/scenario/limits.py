@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field, model_validator
 
-from loadgen.scenario.base import Environment, Model, Positive, PositiveInt, refuse
+from loadgen.scenario.base import Environment, Model, NotNegativeInt, Positive, PositiveInt, SomeSeconds, refuse
 
 if TYPE_CHECKING:
     from loadgen.scenario.model import Scenario
@@ -28,6 +28,14 @@ class Safety(Model):
     )
     abort_waiting: PositiveInt | None = Field(
         None, description="end the run when the server's queue stays above so many requests"
+    )
+    breaker_failures: NotNegativeInt | None = Field(
+        None,
+        description="so many failures of an arm in a row (no connection, 5xx, broken streams) hold its load until its "
+        "health has been looked at; 0 = never",
+    )
+    breaker_wait_s: SomeSeconds | None = Field(
+        None, description="an engine found dead may be away for so long; then the run ends"
     )
     disruptive: bool = Field(
         False,
@@ -55,6 +63,8 @@ class Limits:
     price_per_million_output_tokens: float | None = None
     abort_error_share: float | None = None
     abort_waiting: int | None = None
+    breaker_failures: int = 20
+    breaker_wait_s: float = 60.0
 
 
 #: Careful against production; a disposable server has no cap but those the scenario names.
@@ -67,6 +77,8 @@ DEFAULTS: Mapping[Environment, Limits] = {
         max_output_tokens=1_000_000,
         abort_error_share=0.2,
         abort_waiting=32,
+        breaker_failures=10,
+        breaker_wait_s=30.0,
     ),
     "staging": Limits(
         "staging",

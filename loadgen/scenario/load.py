@@ -12,9 +12,11 @@ from pydantic import BaseModel, ValidationError
 
 from loadgen.errors import ScenarioError
 from loadgen.scenario.base import Loc
+from loadgen.scenario.known_answers import BUILT_IN, KnownAnswer, read_known_answers
 from loadgen.scenario.model import Scenario
 from loadgen.scenario.problems import sentences
 from loadgen.scenario.prompts import PromptSet, read_prompts
+from loadgen.scenario.quality import QualityPass
 from loadgen.scenario.yaml_text import MAX_BYTES, Document, dotted, parse
 
 M = TypeVar("M", bound=BaseModel)
@@ -25,12 +27,15 @@ class LoadedScenario:
     """A scenario and what was read with it.
 
     `path` is None for a scenario made in code. `text_sha256` is of the file's bytes, before `--set` and
-    `--arm`. `prompts`: own prompts by the index of their task in `scenario.workload.tasks`."""
+    `--arm`. `prompts`: own prompts by the index of their task in `scenario.workload.tasks`. `known`: cases of
+    `quality.known_answers`. `passes`: laid out by `loadgen.plan.quality_scenario`, else none."""
 
     scenario: Scenario
     path: Path | None
     text_sha256: str
     prompts: dict[int, PromptSet] = field(default_factory=dict)
+    known: tuple[KnownAnswer, ...] = ()
+    passes: tuple[QualityPass, ...] = ()
 
 
 def load_scenario(
@@ -73,9 +78,17 @@ def scenario_of(document: Document, base: Path, text_sha256: str, path: Path | N
     those already found in the document among them."""
     scenario = model_of(document, Scenario, base)
     prompts, problems = read_prompts(scenario)
-    if problems:
-        raise ScenarioError(problems)
-    return LoadedScenario(scenario, path, text_sha256, prompts)
+    known, wrong = _known(scenario)
+    if problems or wrong:
+        raise ScenarioError([*problems, *wrong])
+    return LoadedScenario(scenario, path, text_sha256, prompts, known)
+
+
+def _known(scenario: Scenario) -> tuple[tuple[KnownAnswer, ...], list[str]]:
+    """Own known answers and, where they are asked for, the built-in ones."""
+    keys = scenario.quality.known_answers
+    own, problems = ((), []) if keys.file is None else read_known_answers(keys.file)
+    return (*(BUILT_IN if keys.built_in else ()), *own), problems
 
 
 def load_model(path: Path, model: type[M], what: str) -> M:

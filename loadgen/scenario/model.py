@@ -6,11 +6,13 @@ choose against a production server. docs/scenario.md lists every key.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from loadgen.errors import ScenarioError
+from loadgen.scenario.access import AccessKeys, without_load
+from loadgen.scenario.anomalies import AnomalyKeys, anomaly_problems
 from loadgen.scenario.arms import Arm
 from loadgen.scenario.base import (
     MAX_REQUESTS,
@@ -35,6 +37,8 @@ from loadgen.scenario.comparison import (
 from loadgen.scenario.disruption_checks import disruption_problems
 from loadgen.scenario.drill import Drill, drill_problems
 from loadgen.scenario.limits import Limits, Safety, combine
+from loadgen.scenario.quality import QualityKeys
+from loadgen.scenario.quality_checks import quality_problems
 from loadgen.scenario.soak_checks import soak_problems
 from loadgen.scenario.stages import ArrivalStage, ConcurrencyStage, Ramp, Stage, named
 from loadgen.scenario.sweep import Sweep
@@ -120,11 +124,12 @@ class Scenario(Model):
     environment: Environment = Field(
         "production", description="what may be done to the targets: sets the caps of safety"
     )
-    experiment: Literal["run", "soak", "anomalies", "drill", "access"] = Field(
+    experiment: Literal["run", "soak", "quality", "anomalies", "drill", "access"] = Field(
         "run",
-        description="shape of the work; soak: a long steady load, judged for drifts (docs/soak.md); anomalies: bad "
-        "requests under normal load (docs/anomalies.md); drill: the kill switch pulled under load (docs/drill.md); "
-        "access: who is let in (docs/access.md)",
+        description="shape of the work; soak: a long steady load, judged for drifts (docs/soak.md); quality: the arms' "
+        "answers compared (docs/quality.md), as `specload quality` does with any run; anomalies: bad requests under "
+        "normal load (docs/anomalies.md); drill: the kill switch pulled under load (docs/drill.md); access: who is let "
+        "in (docs/access.md)",
     )
     seed: Annotated[int, Field(ge=0, le=2**63 - 1)] = Field(
         0, description="same seed, same plan: cases, prompts, due times"
@@ -149,13 +154,21 @@ class Scenario(Model):
         description="what decides pass or fail; default: with two arms or more, those of docs/verdict.md",
     )
 
+    access: AccessKeys = Field(AccessKeys(), description="what experiment: access looks at")
+    anomalies: AnomalyKeys = Field(AnomalyKeys(), description="what experiment: anomalies sends beside the load")
     drill: Drill | None = Field(None, description="of experiment: drill: the kill switch, and when it is pulled")
     sweep: Sweep | None = Field(None, description="settings that `specload sweep` tries, one run each")
+    quality: QualityKeys = Field(QualityKeys(), description="how `specload quality` compares the arms' answers")
     canary: CanaryKeys | None = Field(None, description="what `specload canary` watches, for as long as it runs")
 
     @property
     def parsed_thresholds(self) -> tuple[Threshold, ...]:
         return read_thresholds(self.thresholds)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _access_alone(cls, data: Any) -> Any:
+        return without_load(data)
 
     @field_validator("repeats")
     @classmethod
@@ -204,6 +217,8 @@ class Scenario(Model):
         problems += comparison_problems(self)
         problems += soak_problems(self)
         problems += disruption_problems(self)
+        problems += quality_problems(self)
+        problems += anomaly_problems(self)
         problems += drill_problems(self)
         problems += sweep_problems(self, limits)
         problems += canary_problems(self)

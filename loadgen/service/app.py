@@ -11,8 +11,10 @@ from fastapi.routing import APIRoute, APIRouter
 from starlette.exceptions import HTTPException
 
 from loadgen.service.api import audit, login, operations, results, runs, scenarios, targets
+from loadgen.service.pages import routes as pages
+from loadgen.service.pages.people import ForPeople
 from loadgen.service.problems import INTERNAL, Problem
-from loadgen.service.security import Guard, TooLarge, too_large
+from loadgen.service.security import App, Guard, TooLarge, too_large
 from loadgen.service.state import Service
 
 #: Validation errors of one request that are told.
@@ -25,6 +27,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     audit.router,
     operations.router,
     login.router,
+    *pages.ROUTERS,
 )
 _KINDS = {404: ("not-found", "there is nothing at this path"), 405: ("method", "this method is not for this path")}
 
@@ -51,8 +54,9 @@ def make_app(service: Service) -> FastAPI:
     return app
 
 
-def guarded(app: FastAPI) -> Guard:
-    return Guard(app, app.state.service)
+def guarded(app: FastAPI) -> App:
+    """Problems are pages to whoever looks with a browser, and JSON to all others."""
+    return ForPeople(Guard(app, app.state.service))
 
 
 def routes() -> Iterator[APIRoute]:

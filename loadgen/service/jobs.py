@@ -12,7 +12,7 @@ import orjson
 from loadgen.errors import TargetUnusable
 from loadgen.experiment import check, compare_two, judge_run, preflight, save_judged, save_report
 from loadgen.record import open_run
-from loadgen.report import planned_load
+from loadgen.report import asked_in_all, caps_of, cost_of, planned_load
 from loadgen.scenario import LoadedScenario, Scenario
 from loadgen.service.compose import compose
 from loadgen.service.runner.messages import Start
@@ -35,6 +35,9 @@ def planned(start: Start) -> dict[str, Any]:
         "estimate": asdict(found.estimate),
         "limits": asdict(found.limits),
         "stages": [asdict(stage) for stage in planned_load(found.plan)],
+        "asked_in_all": asked_in_all(found.plan),
+        "cost": cost_of(found.plan, found.limits),
+        "caps": caps_of(found.limits),
         "notes": list(found.notes),
         "workers": found.workers,
         "warnings": list(found.warnings),

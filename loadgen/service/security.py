@@ -27,19 +27,11 @@ SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 KEY = "specload"
 API_POLICY = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 #: A report is a page of its own that runs its own script (by its hash, in the page itself), and can reach nothing.
+#: Only the service's own pages frame it.
 REPORT_POLICY = (
     "sandbox allow-scripts allow-downloads; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
-    "img-src data: blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    "img-src data: blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
 )
-
-
-def page_policy(nonce: str) -> str:
-    """Of the service's own pages: nothing from elsewhere, inline script only with the nonce."""
-    return (
-        f"default-src 'none'; script-src 'self' 'nonce-{nonce}'; style-src 'self' 'nonce-{nonce}'; "
-        "img-src 'self' data: blob:; font-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; "
-        "frame-ancestors 'none'"
-    )
 
 
 @dataclass

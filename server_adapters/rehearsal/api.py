@@ -98,6 +98,7 @@ class Face:
             endpoint,
             ids,
             bool(asked.return_token_ids),
+            bool(asked.return_tokens_as_token_ids),
         )
         if not asked.stream:
             return WholeAnswer(self.runner, stream, card, self._level)
@@ -229,7 +230,7 @@ def _add_state_routes(app: FastAPI, face: Face) -> None:
     async def health() -> Response:
         return Response(status_code=503 if face.runner.dead else 200)
 
-    @app.api_route("/ping", methods=["GET", "POST"])
+    @app.api_route("/ping", methods=["GET", "POST"], include_in_schema=False)
     async def ping() -> Response:
         return Response(status_code=503 if face.runner.dead else 200)
 

@@ -76,6 +76,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
                                 **{"as": "html"}),
         "duplicate_engines": _kind("every series of engine 0 is there again as engine 1", False),
         "counter_reset": _kind("counters start again, as after a restart; once", False),
+        "deaf": _kind("disconnects are not noticed: what is abandoned runs to its end", False),
         "port_flap": _kind("the port is closed for `closed_s`, open connections are cut; once", False, closed_s=2.0),
     }
 )  # fmt: skip

@@ -167,7 +167,7 @@ class Runner:
 
     def abort(self, stream: Stream) -> None:
         """End a request whose client has gone; nothing where it has ended, or ends with the step under way."""
-        if stream.ended:
+        if stream.ended or self.faults.active("deaf", time.monotonic()) is not None:
             return
         output = self.engine.abort(stream.request.request_id, time.monotonic())
         if output is None:

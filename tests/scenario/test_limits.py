@@ -28,11 +28,15 @@ def test_production_is_the_default_and_is_careful(right: dict[str, Any]) -> None
         price_per_million_output_tokens=None,
         abort_error_share=0.2,
         abort_waiting=32,
+        breaker_failures=10,
+        breaker_wait_s=30.0,
     )
 
 
 def test_a_disposable_server_has_only_the_caps_that_are_set(build: Build) -> None:
-    assert set(astuple(limits_of(build({})))[1:]) == {None}
+    assert set(astuple(limits_of(build({})))[1:-2]) == {None}
+    assert astuple(limits_of(build({})))[-2:] == (20, 60.0), "a dead engine is looked at everywhere"
+    assert limits_of(build({"safety.breaker_failures": 0})).breaker_failures == 0
     limits = limits_of(build({"safety.max_requests": 50, "safety.abort_error_share": 0.5}))
     assert (limits.max_requests, limits.abort_error_share, limits.max_concurrency) == (50, 0.5, None)
 

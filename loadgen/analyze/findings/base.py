@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from loadgen.analyze.estimates import Estimates
+from loadgen.analyze.outages import Outage
 from loadgen.analyze.summary import Arm, ComparisonRow, Finding, Interval, N, Resources
 
 Severity = Literal["good", "info", "warning", "bad"]
@@ -22,6 +23,7 @@ class Facts:
     rows: list[ComparisonRow]
     run: Mapping[str, Any]
     resources: Resources = field(default_factory=Resources)
+    outages: tuple[Outage, ...] = ()
 
     @property
     def stages(self) -> list[ComparisonRow]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from loadgen.analyze.findings import causes, resources, speed
+from loadgen.analyze.findings import causes, health, resources, speed
 from loadgen.analyze.findings.base import Facts, Rule, Topic
 from loadgen.analyze.summary import Finding
 
@@ -26,6 +26,7 @@ RULES: tuple[Rule, ...] = (
     Rule("time_in_prefill", "latency", "info", causes.time_in_prefill),
     Rule("time_in_decode", "latency", "info", causes.time_in_decode),
     Rule("errors_up", "quality", "bad", causes.errors_up),
+    Rule("engine_away", "quality", "bad", health.engine_away),
     Rule("output_length_shift", "quality", "warning", causes.output_length_shift),
     Rule("cost_up_although_faster", "cost", "bad", resources.cost_up_although_faster),
     Rule("cost_up", "cost", "warning", resources.cost_up),

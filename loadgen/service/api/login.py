@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from html import escape
-
 from fastapi import Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse, RedirectResponse
@@ -18,24 +16,16 @@ from loadgen.service.access import (
     seen_of,
 )
 from loadgen.service.api.base import router_of
+from loadgen.service.pages.render import HEADERS, html
 from loadgen.service.problems import Problem
-from loadgen.service.security import page_policy
 from loadgen.service.state import Service
 
 router = router_of("login", prefix="")
 HOME = "/"
-_PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">
-<title>Log in · specload</title></head><body><main><h1>specload</h1>{said}
-<form method="post" action="/login"><label>Token <input type="password" name="token" autocomplete="current-password"
-required autofocus></label> <input type="hidden" name="next" value="{next}"><button>Log in</button></form></main></body>
-</html>"""
 
 
 def login_page(next_: str, said: str = "", status: int = 200) -> HTMLResponse:
-    shown = f'<p role="alert">{escape(said)}</p>' if said else ""
-    page = _PAGE.format(said=shown, next=escape(local_path(next_), quote=True))
-    return HTMLResponse(page, status, headers={"Content-Security-Policy": page_policy("none")})
+    return HTMLResponse(html("login.html", "/login", None, next=local_path(next_), said=said), status, headers=HEADERS)
 
 
 @router.get("/login", summary="The form", response_class=HTMLResponse)

@@ -1,0 +1,106 @@
+"""What anomalies.json holds."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from loadgen.analyze.found.base import ExperimentResult, State
+from loadgen.analyze.summary.base import Model
+
+
+class AnomalyRow(Model):
+    """One anomaly, all its repeats together. `got`, `message`: of the first that does not fit, else of the first.
+    `seconds`: longest. `probe`: what the known-good request was answered with afterwards, the worst: same, new (another
+    answer than ever before), failed. `down_s`: how long the server did not serve; `ended`: it did not come back.
+    `let_go_s`: longest until no more ran and waited than before; None: not told, or `abandoned`.
+    `bystanders_failed`: requests of the load that failed while it went on, of `bystanders`. `silence_s`: longest time
+    without a token for any request in flight."""
+
+    name: str
+    group: str
+    sent: int
+    expected: str
+    source: str
+    got: str
+    fits: bool
+    seconds: float
+    message: str = ""
+    probe: Literal["same", "new", "failed"] | None = None
+    died: bool = False
+    down_s: float | None = None
+    ended: bool = False
+    abandoned: bool = False
+    let_go_s: float | None = None
+    bystanders: int = 0
+    bystanders_failed: int = 0
+    silence_s: float = 0.0
+
+
+class AnomalySkipped(Model):
+    name: str
+    reason: str
+
+
+class Bystander(Model):
+    """One number of the load, before and during. `p` is corrected for all of the arm; `alarm`: at or below 0.2 %."""
+
+    name: str
+    unit: str
+    before: float | None
+    during: float | None
+    limit: float | None
+    n_before: int
+    n_during: int
+    p: float | None
+    alarm: bool = False
+    reason: str | None = None
+
+
+class WitnessCounts(Model):
+    """Answers to the known requests while anomalies were sent. `distinct`: prompts whose answers are theirs alone."""
+
+    distinct: int
+    learned: int
+    asked: int
+    same: int
+    new: int
+    crossed: int
+    failed: int
+
+
+class ServerMemory(Model):
+    """Of the server's processes, bytes; None for `reason`."""
+
+    before: float | None
+    after: float | None
+    share: float | None
+    limit_share: float
+    reason: str | None = None
+
+
+class AnomaliesArm(Model):
+    """`sent` of `chosen` anomalies, repeats counted apart."""
+
+    arm: str
+    adapter: str
+    replica: str
+    state: State
+    before_s: float
+    during_s: float
+    chosen: int
+    sent: int
+    rows: list[AnomalyRow]
+    skipped: list[AnomalySkipped]
+    bystanders: list[Bystander]
+    witnesses: WitnessCounts
+    probes: WitnessCounts
+    memory: ServerMemory
+    #: longest time of the quiet time without a token for any request in flight, seconds
+    silence_before_s: float = 0.0
+
+
+class AnomaliesResult(ExperimentResult):
+    """anomalies.json"""
+
+    kind: Literal["anomalies"] = "anomalies"
+    arms: list[AnomaliesArm]

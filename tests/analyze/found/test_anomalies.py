@@ -1,0 +1,292 @@
+"""anomalies.json from hand-made events and requests: every fault is named with its numbers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from loadgen.analyze import AnomaliesArm, AnomaliesResult, anomalies_found
+from loadgen.observe import TelemetrySample
+from loadgen.record import Event, RunData
+from server_adapters.telemetry import Reading
+
+ORIGIN_NS = 1_000_000_000_000
+QUIET_S, STEP_S = 12.0, 2.0
+
+
+def at(second: float) -> int:
+    return ORIGIN_NS + round(second * 1e9)
+
+
+class Story:
+    """A run of twelve quiet seconds and then one anomaly every two; a request every 0.1 s, tokens every 0.05 s."""
+
+    def __init__(self, made: Any, names: list[str]) -> None:
+        self.made, self.names = made, names
+        self.events: list[Event] = []
+        self.end_s = QUIET_S + STEP_S * len(names) + 6
+        made.scenario |= {"experiment": "anomalies", "anomalies": {"abandon_s": 10, "stall_s": 2, "latency_ratio": 1.2}}
+        made.segment(0, start=0.0, full=0.0, load_end=self.end_s, end=self.end_s, concurrency=4)
+        self.event(QUIET_S, "quiet_over", witnesses=4, probe_answers=1, most_busy=6.0, chosen=len(names))
+        for i, name in enumerate(names):
+            self.anomaly(i, name)
+        self.event(QUIET_S + STEP_S * len(names), "all_sent")
+
+    def event(self, second: float, name: str, /, **data: Any) -> None:
+        self.events.append(Event(at(second), name, {"arm": "candidate", **data}))
+
+    def anomaly(self, i: int, name: str, **changes: Any) -> None:
+        begun = QUIET_S + STEP_S * i
+        got = {"ended": "answered", "status": 400, "shape": "error", "s": 0.1, "message": "no"}
+        told = {"name": name, "group": "empty", "repeat": 0, "ended_ns": at(begun + 0.1), "expected": "400 error",
+                "source": "seen", "fits": True, "got": got}  # fmt: skip
+        self.event(begun, "anomaly_begins", name=name, repeat=0)
+        self.event(begun, "anomaly", **{**told, **changes})
+        self.event(begun + 0.3, "probe", after=name, repeat=0, seen="same", s=0.2, digest="d", failed=None)
+        self.event(begun + 0.4, "let_go", after=name, repeat=0, s=0.0, busy=3.0)
+
+    def change(self, event: str, name: str, **changes: Any) -> None:
+        """Of the event about an anomaly."""
+        for i, e in enumerate(self.events):
+            if e.name == event and name in (e.data.get("name"), e.data.get("after")):
+                self.events[i] = replace(e, data={**e.data, **changes})
+
+    def requests(self, spoil: Any = lambda _second: {}, silent: tuple[float, float] = (-1, -1)) -> None:
+        """`spoil(second sent)` gives columns; nothing comes in `silent`."""
+        for i in range(int(self.end_s * 10) - 10):
+            sent = i / 10
+            chunks = [(0.05 * k, 1) for k in range(1, 9)]
+            late = [(max(t, silent[1] - sent) if silent[0] < sent + t < silent[1] else t, n) for t, n in chunks]
+            self.made.request(late, sent=sent, **spoil(sent))
+
+    def witnesses(self, seen: Any = lambda _second: "same") -> None:
+        for i in range(int(self.end_s * 4)):
+            second = i / 4
+            word = "learned" if second < QUIET_S else seen(second)
+            digest = f"d{i % 4}" if word in ("learned", "same") else f"x{i}"
+            self.event(second, "witness", number=i % 4, seen=word, s=0.1, digest=digest, failed=None)
+
+    def data(self) -> RunData:
+        return replace(self.made.data(), events=tuple(sorted(self.events, key=lambda e: e.at_ns)))
+
+    def found(self, **more: Any) -> AnomaliesResult:
+        result = anomalies_found(replace(self.data(), **more))
+        assert result.model_validate(result.model_dump()) == result
+        return result
+
+
+@pytest.fixture
+def story(run: Any) -> Story:
+    return Story(run, [f"a{i}" for i in range(12)])
+
+
+def only(result: AnomaliesResult) -> AnomaliesArm:
+    (arm,) = result.arms
+    return arm
+
+
+def test_nothing_wrong(story: Story) -> None:
+    story.requests()
+    story.witnesses()
+    found = story.found()
+    assert (found.state, found.reasons) == ("pass", [])
+    arm = only(found)
+    assert (arm.before_s, arm.during_s, arm.chosen, arm.sent) == (12.0, 24.0, 12, 12)
+    assert [r.name for r in arm.rows] == story.names
+    assert {t.name: (t.n_before, t.n_during, t.alarm) for t in arm.bystanders} == {
+        "error_share": (12, 24, False), "ttft_s": (12, 24, False), "tpot_s": (12, 24, False),
+        "witness_share": (12, 24, False),
+    }  # fmt: skip
+    assert arm.witnesses.model_dump() == {
+        "distinct": 4, "learned": 48, "asked": 120, "same": 120, "new": 0, "crossed": 0, "failed": 0
+    }  # fmt: skip
+    assert arm.memory.reason
+    assert [f.id for f in found.findings] == ["anomalies_answered", "anomalies_witnesses"]
+
+
+def test_a_wrong_answer(story: Story) -> None:
+    story.requests()
+    story.witnesses()
+    got = {"ended": "answered", "status": 500, "shape": "error", "s": 0.1, "message": "boom"}
+    story.change("anomaly", "a3", fits=False, got=got)
+    story.change("anomaly", "a5", fits=False, got={**got, "ended": "timeout", "status": None, "shape": "none"})
+    found = story.found()
+    assert found.reasons == [
+        "candidate: a3: got 500 error (boom), expected 400 error",
+        "candidate: a5: got no answer (boom), expected 400 error",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("down", "reason"),
+    [
+        ({"died": True, "away_s": None}, "a3 ended the server: it did not come back"),
+        ({"died": True, "away_s": 4.2}, "a3 ended the server: it served again after 4.2 s"),
+        ({"died": False, "away_s": 1.5}, "after a3 the known-good request failed, though the server was alive (1.5 s)"),
+    ],
+)
+def test_a_server_that_went_down(story: Story, down: dict[str, Any], reason: str) -> None:
+    """J1"""
+    story.requests()
+    story.witnesses()
+    story.event(QUIET_S + 6.5, "down", after="a3", repeat=0, how="GET /health: 503", **down)
+    story.change("probe", "a3", seen="failed")
+    found = story.found()
+    assert found.reasons == [f"candidate: {reason}"]
+    assert next(r for r in only(found).rows if r.name == "a3").probe == "failed"
+
+
+def test_an_outage_that_the_breaker_saw_is_the_last_anomalys(story: Story) -> None:
+    """J2: though the run ended before the probe had found out."""
+    story.requests()
+    story.witnesses()
+    story.event(QUIET_S + 4.6, "breaker_open", failures=20, first_ns=at(QUIET_S + 4.1))
+    story.event(QUIET_S + 4.7, "engine_dead", detected_s=0.6, how="GET /health: 503")
+    found = story.found()
+    assert found.reasons == ["candidate: a2 ended the server: it did not come back"]
+
+
+def test_cross_talk_is_one_answer(story: Story) -> None:
+    story.requests()
+    story.witnesses(lambda second: "crossed" if second == 20.0 else "same")
+    found = story.found()
+    assert found.state == "fail"
+    assert found.reasons == [
+        "candidate: cross-talk: 1 of 120 answers to known requests go on like another request's, or hold an anomaly's "
+        "marker"
+    ]
+
+
+def test_witnesses_that_differ(story: Story) -> None:
+    """A few new answers are noise, many are not."""
+    story.requests()
+    story.witnesses(lambda second: "new" if second % 10 == 0 else "same")
+    assert story.found().state == "pass"
+    story.events = [e for e in story.events if e.name != "witness"]
+    story.witnesses(lambda second: "new" if int(second * 4) % 2 else "same")
+    found = story.found()
+    assert found.state == "fail"
+    assert found.reasons[0].startswith(
+        "candidate: the share of known requests that were answered otherwise rose from 0.00% to 50.00% while anomalies "
+        "were sent (allowed 5.00%; 12 blocks before, 24 during; p = "
+    )
+
+
+def test_what_was_left_goes_on(story: Story) -> None:
+    """H20"""
+    story.requests()
+    story.witnesses()
+    story.change("let_go", "a7", s=None, busy=26.0)
+    found = story.found()
+    assert found.reasons == [
+        "candidate: after a7 more requests ran and waited than in the time before, for 10 s: what was left goes on"
+    ]
+    story.change("let_go", "a7", s=None, busy=None)
+    assert story.found().state == "pass", "a page that does not tell is no fault of the anomaly's"
+
+
+def test_bystanders_that_fail(story: Story) -> None:
+    story.requests(
+        lambda second: {"outcome": "stream_error"} if second >= QUIET_S and int(second * 10) % 3 == 0 else {}
+    )
+    story.witnesses()
+    found = story.found()
+    assert found.reasons[0].startswith("candidate: the share of failed requests rose from 0.00% to 32.92% while")
+    assert "anomalies_bystanders" in {f.id for f in found.findings}
+
+
+def test_all_bystanders_of_one_anomaly(story: Story) -> None:
+    """Too short for a test, and no chance: everybody failed."""
+    begun = QUIET_S + STEP_S * 4
+    story.requests(lambda second: {"outcome": "truncated"} if begun - 0.5 < second < begun + 1.2 else {})
+    story.witnesses()
+    found = story.found()
+    (reason,) = found.reasons
+    assert reason.endswith("requests of the load that ended while a4 went on failed")
+
+
+def test_a_load_that_is_slower(story: Story) -> None:
+    story.requests()
+    story.witnesses()
+    for row in story.made.rows:
+        if row["sent_ns"] >= at(QUIET_S):
+            row["first_token_ns"] += 40_000_000
+    found = story.found()
+    assert [r.split(" (")[0] for r in found.reasons] == [
+        "candidate: TTFT rose from 50 ms to 90 ms while anomalies were sent"
+    ]
+
+
+def test_a_stall(story: Story) -> None:
+    begun = QUIET_S + STEP_S * 6
+    story.requests(silent=(begun, begun + 2.5))
+    story.witnesses()
+    for row in story.made.rows:  # nothing was asked meanwhile either: users waited
+        if at(begun) < row["sent_ns"] < at(begun + 2.5):
+            row["sent_ns"] = at(begun + 2.5)
+            row["chunk_times_s"] = [0.05]
+            row["chunk_tokens"], row["arrival_no"] = [1], [0]
+    found = story.found()
+    assert any("a6: no token for any request in flight for 2.4" in r or "a6: no token" in r for r in found.reasons)
+
+
+@pytest.mark.parametrize(("grown", "state"), [(300e6, "fail"), (40e6, "pass"), (90e6, "pass")])
+def test_memory(story: Story, grown: float, state: str) -> None:
+    story.requests()
+    story.witnesses()
+    samples = []
+    for i in range(int(story.end_s)):
+        value = 1e9 + (grown if i > QUIET_S + 10 else 0.0)
+        reading = Reading("process_rss_bytes", "server", value)
+        samples.append(TelemetrySample("candidate", "pid 1", at(i), at(i) + 1000, None, (reading,)))
+    found = story.found(telemetry=tuple(samples))
+    assert found.state == state
+    if state == "fail":
+        assert found.reasons == [
+            "candidate: the server's memory grew by 300 MB (30%) from 1000 MB over 12 anomalies (allowed 10%)"
+        ]
+
+
+def test_not_all_were_sent(story: Story) -> None:
+    story.requests()
+    story.witnesses()
+    story.events = [e for e in story.events if e.name != "all_sent" and e.at_ns < at(QUIET_S + STEP_S * 10)]
+    found = story.found()
+    assert found.state == "inconclusive"
+    assert found.reasons == [
+        "candidate: 10 of 12 anomalies were sent before the load ended: a longer load.0.duration_s"
+    ]
+
+
+def test_no_time_before(run: Any) -> None:
+    story = Story(run, ["a0"])
+    story.requests()
+    story.events = [e for e in story.events if e.at_ns < at(QUIET_S)]
+    found = story.found()
+    assert (found.state, found.reasons) == ("inconclusive", ["candidate: no anomaly was sent: the load ended before"])
+
+
+def test_witnesses_without_answers_of_their_own(story: Story) -> None:
+    story.requests()
+    story.witnesses()
+    story.events = [replace(e, data={**e.data, "witnesses": 1}) if e.name == "quiet_over" else e for e in story.events]
+    found = story.found()
+    assert found.state == "inconclusive"
+    assert found.reasons == [
+        "candidate: 1 known requests have answers that are theirs alone: cross-talk cannot be told"
+    ]
+
+
+def test_repeats_are_one_row(story: Story) -> None:
+    story.requests()
+    story.witnesses()
+    got = {"ended": "closed", "status": None, "shape": "none", "s": 3.0, "message": ""}
+    i = story.names.index("a11")
+    story.anomaly(i, "a0", repeat=1, fits=False, got=got)
+    story.events = [
+        e for e in story.events if not (e.at_ns == at(QUIET_S + STEP_S * i) and e.data.get("name") == "a11")
+    ]
+    row = next(r for r in only(story.found()).rows if r.name == "a0")
+    assert (row.sent, row.fits, row.got, row.seconds) == (2, False, "closed", 3.0)
