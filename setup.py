@@ -1,4 +1,5 @@
-"""The C reader of the kernel transport: optional, an install without a C compiler reads in Python."""
+"""The C of our own: the reader of the kernel transport, plain blocks and payloads. Optional: an install without a C
+compiler reads in Python."""
 
 import sys
 
@@ -12,4 +13,12 @@ READER = Extension(
     optional=True,
 )
 
-setup(ext_modules=[READER] if sys.platform == "linux" else [])
+BLOCKS = Extension("loadgen.drive._sse", ["loadgen/drive/_sse.c"], optional=True)
+PAYLOADS = Extension(
+    "server_adapters._plain",
+    ["server_adapters/_plain.c", "server_adapters/_json.c"],
+    depends=["server_adapters/_json.h"],
+    optional=True,
+)
+
+setup(ext_modules=[READER, BLOCKS, PAYLOADS] if sys.platform == "linux" else [BLOCKS, PAYLOADS])

@@ -108,8 +108,8 @@ class Chunk:
     """The meaning of one SSE data payload (or of a whole non-streaming body).
 
     `completion_tokens` is cumulative, as servers send it: never to be summed (B8).
-    `token_ids` are those of this chunk alone. `has_output` is True when any generated
-    channel (answer, reasoning, tool call, refusal, unknown field) holds text. A payload
+    `token_ids` and `logprobs` (of the emitted tokens, nat) are those of this chunk alone. `has_output` is True when any
+    generated channel (answer, reasoning, tool call, refusal, unknown field) holds text. A payload
     without choices (`has_choices` False: usage only, prompt filter results) never bears tokens.
     """
 
@@ -119,6 +119,7 @@ class Chunk:
     tool: str = ""
     has_output: bool = False
     token_ids: tuple[int, ...] | None = None
+    logprobs: tuple[float, ...] | None = None
     completion_tokens: int | None = None
     prompt_tokens: int | None = None
     cached_tokens: int | None = None
@@ -159,6 +160,18 @@ class RunParser(Protocol):
         Of those it takes it says exactly what `parse_chunk` says of each; what `parse_chunk` would refuse, or say
         more of than a `ChunkRun` holds, it never takes.
         """
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """The beginning of an answer. `token_ids` None: the server does not tell them."""
+
+    token_ids: tuple[int, ...] | None
+    text: str
+
+
+#: Top log probabilities of one token: by token id where the server tells ids, else by the token's text; nat.
+Tops = Mapping[int | str, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,3 +344,10 @@ class Adapter(Protocol):
         self, client: httpx.AsyncClient, target: Target, prompt: Prompt, endpoint: Endpoint
     ) -> int | None:
         """Prompt tokens the server counts for `prompt`, template included; None where it cannot tell."""
+
+    async def next_token(
+        self, client: httpx.AsyncClient, target: Target, ask: Ask, said: Said, top: int, capabilities: Capabilities
+    ) -> Tops:
+        """What the server would say next after `ask.prompt` and `said`: the `top` most likely tokens, or fewer.
+
+        Raise TargetError where it has no way to tell."""

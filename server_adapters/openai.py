@@ -20,13 +20,16 @@ from server_adapters.base import (
     HttpRequest,
     MetricsPage,
     Prompt,
+    Said,
     Sampling,
     ServerError,
     Target,
+    Tops,
 )
 from server_adapters.exposition import read_samples
+from server_adapters.next_token import OPENAI_MOST, next_by_text
 from server_adapters.openai_chunks import read_chunk, read_error, read_http_error, read_object
-from server_adapters.openai_plain import read_run
+from server_adapters.openai_plain import parse_run
 from server_adapters.probing import NOTHING_KNOWN, Trial, choose_model, list_models, try_stream
 
 PATHS: Mapping[Endpoint, str] = {"completions": "/v1/completions", "chat": "/v1/chat/completions"}
@@ -69,7 +72,7 @@ class OpenAIAdapter:
         return self._read(read_object(data))
 
     def parse_run(self, payloads: Sequence[bytes]) -> ChunkRun:
-        return read_run(payloads)
+        return parse_run(payloads)
 
     def parse_body(self, data: bytes) -> Chunk:
         payload = read_object(data)
@@ -99,6 +102,11 @@ class OpenAIAdapter:
         self, client: httpx.AsyncClient, target: Target, prompt: Prompt, endpoint: Endpoint
     ) -> int | None:
         return None
+
+    async def next_token(
+        self, client: httpx.AsyncClient, target: Target, ask: Ask, said: Said, top: int, capabilities: Capabilities
+    ) -> Tops:
+        return await next_by_text(client, target, ask, said.text, min(top, OPENAI_MOST), continues=False)
 
     def _capabilities(self, cards: list[dict[str, Any]], model: str, trial: Trial) -> Capabilities:
         """What the model list and the test request told."""

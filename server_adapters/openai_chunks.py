@@ -62,6 +62,7 @@ def read_chunk(
         tool=tool,
         has_output=other or bool(answer or reasoning or tool),
         token_ids=_token_ids(choices),
+        logprobs=_logprobs(choices),
         completion_tokens=_count(usage.get("completion_tokens")),
         prompt_tokens=_count(usage.get("prompt_tokens")),
         cached_tokens=_count(prompt.get("cached_tokens")),
@@ -189,6 +190,23 @@ def _token_ids(choices: list[Mapping[str, Any]]) -> tuple[int, ...] | None:
     flat = [i for ids in told for i in _sequence(ids, "token_ids")]
     if set(map(type, flat)) - {int}:
         raise ValueError("token_ids holds something else than integers")
+    return tuple(flat)
+
+
+def _logprobs(choices: list[Mapping[str, Any]]) -> tuple[float, ...] | None:
+    """Of the emitted tokens: `token_logprobs` of completions, `content` of chats."""
+    told = [found for choice in choices if (found := choice.get("logprobs"))]
+    if not told:
+        return None
+    flat: list[Any] = []
+    for one in told:
+        fields = _mapping(one, "logprobs")
+        if "content" in fields:
+            flat += [_mapping(entry, "logprob").get("logprob") for entry in _sequence(fields["content"], "content")]
+        else:
+            flat += _sequence(fields.get("token_logprobs"), "token_logprobs")
+    if set(map(type, flat)) - {float, int}:
+        raise ValueError("logprobs hold something else than numbers")
     return tuple(flat)
 
 

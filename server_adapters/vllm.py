@@ -18,10 +18,13 @@ from server_adapters.base import (
     Fact,
     MetricsPage,
     Prompt,
+    Said,
     Sampling,
     Target,
     TargetError,
+    Tops,
 )
+from server_adapters.next_token import next_by_ids, next_by_text
 from server_adapters.openai import OpenAIAdapter, model_facts, prompt_field, response_format
 from server_adapters.openai_chunks import read_chunk
 from server_adapters.probing import Trial, ask_json, ask_server, choose_model, list_models, shown, try_stream
@@ -119,6 +122,13 @@ class VllmAdapter(OpenAIAdapter):
         body = prompt_field(prompt, endpoint) | ({} if target.model is None else {"model": target.model})
         count = (await ask_json(client, target, "/tokenize", body) or {}).get("count")
         return count if type(count) is int and count >= 0 else None
+
+    async def next_token(
+        self, client: httpx.AsyncClient, target: Target, ask: Ask, said: Said, top: int, capabilities: Capabilities
+    ) -> Tops:
+        if said.token_ids is not None and capabilities.tokenize:
+            return await next_by_ids(client, target, ask, said.token_ids, top)
+        return await next_by_text(client, target, ask, said.text, top, continues=True)
 
     def _read(self, payload: Mapping[str, Any]) -> Chunk:
         metrics = payload.get("metrics")

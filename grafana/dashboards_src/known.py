@@ -8,7 +8,7 @@ from functools import cache
 
 import yaml
 
-from loadgen.export import FAMILIES, RULE_FILES, rule_file
+from loadgen.export import FAMILIES, LANE, RULE_FILES, rule_file
 
 #: Every scraped series has these.
 TARGET = frozenset({"job", "instance"})
@@ -46,7 +46,7 @@ _ENDS = ("bucket", "sum", "count")
 def _own() -> dict[str, frozenset[str]]:
     found: dict[str, frozenset[str]] = {}
     for family in FAMILIES.values():
-        labels = TARGET | set(family.labels)
+        labels = TARGET | {LANE} | set(family.labels)  # of the service
         if family.kind == "histogram":
             found |= {f"{family.full_name}_{end}": labels | ({"le"} if end == "bucket" else set()) for end in _ENDS}
         else:

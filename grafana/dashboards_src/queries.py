@@ -1,7 +1,8 @@
 """PromQL of the panels.
 
-A run's counters have no run_id: they are told apart by who exposed them, and when. `run_info` is there from the run's
-start until a grace time after its end, so `and on (job, instance)` with it leaves the chosen run's own samples.
+A run's counters have no run_id: they are told apart by who exposed them, and when; runs at once of the service by their
+`lane`, a label that others do not have. `run_info` is there from the run's start until a grace time after its end, so
+`and on (job, instance, lane)` with it leaves the chosen run's own samples.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ def series(name: str, *matchers: str) -> str:
 
 
 def of_run(vector: str, run: str = ONE_RUN) -> str:
-    return f"{vector} and on (job, instance) {series('run_info', run)}"
+    return f"{vector} and on (job, instance, lane) {series('run_info', run)}"
 
 
 def summed(by: str, name: str, *matchers: str, run: str = ONE_RUN) -> str:
@@ -53,7 +54,7 @@ def newest(by: str, name: str, *matchers: str) -> str:
 def last(by: str, name: str, *matchers: str) -> str:
     """A gauge as it was last seen of the chosen run, which may have ended."""
     run = f"last_over_time({series('run_info', ONE_RUN)}[{RANGE}])"
-    return f"max by ({by}) (last_over_time({series(name, ARM, *matchers)}[{RANGE}]) and on (job, instance) {run})"
+    return f"max by ({by}) (last_over_time({series(name, ARM, *matchers)}[{RANGE}]) and on (job, instance, lane) {run})"
 
 
 def final(by: str, name: str, *matchers: str, run: str = ONE_RUN) -> str:

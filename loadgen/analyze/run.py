@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from loadgen.analyze import latency
-from loadgen.analyze.arms import ArmData, arm_data
+from loadgen.analyze.arms import ArmData
 from loadgen.analyze.comparison import compare
 from loadgen.analyze.conditions import conditions, of_run
 from loadgen.analyze.cost import resources_of
@@ -18,30 +19,33 @@ from loadgen.analyze.equality import equality, equality_differences
 from loadgen.analyze.estimates import Estimates
 from loadgen.analyze.failures import failures_of
 from loadgen.analyze.findings import Facts, findings_of
-from loadgen.analyze.groups import Group, groups_of, overall
+from loadgen.analyze.groups import Group, groups_of, overall, stage_groups
 from loadgen.analyze.intervals import with_intervals
 from loadgen.analyze.outages import outages_of
 from loadgen.analyze.reconcile import reconcile
 from loadgen.analyze.soak import stability_of
 from loadgen.analyze.speculation import speculation
-from loadgen.analyze.summary import Absent, Arm, Failure, G, N, Requests, Summary
+from loadgen.analyze.summary import Absent, Arm, ComparisonRow, Failure, G, N, Requests, Summary
 from loadgen.analyze.throughput import Flow, flow_of, throughput
 from loadgen.analyze.validity import validity
 from loadgen.drive import Accounting, Outcome
 from loadgen.record import RunData
 
 LATER = "not judged yet"
+MIXED = "the passes of a quality run are at different loads, to compare answers: their speeds are no result"
 ONE_ARM = "the run has one arm: nothing to compare it with"
 
 
-def analyze(run: RunData) -> Summary:
-    """Every published number of a run, also of one that was interrupted or killed. Pure."""
+def analyze(run: RunData, estimates: Estimates | None = None) -> Summary:
+    """Every published number of a run, also of one that was interrupted or killed. Pure. `estimates`: of the same run,
+    where they have been made."""
     manifest = run.manifest
-    arms = {name: arm_data(run, name) for name in manifest.arms}
+    mixed = bool(manifest.experiment.get("passes"))
+    estimates = Estimates(run) if estimates is None else estimates
+    arms = {name: side.data for name, side in estimates.sides.items()}
     slos = manifest.scenario.get("slos") or {}
-    estimates = Estimates(run, arms)
     shown = {
-        name: with_intervals(_arm(data, slos, failures_of(run.requests, name)), name, estimates)
+        name: with_intervals(_arm(data, slos, failures_of(run.requests, name), mixed), name, estimates)
         for name, data in arms.items()
     }
     reconciliation = [
@@ -50,7 +54,7 @@ def analyze(run: RunData) -> Summary:
         for row in reconcile(data.frame, data.windows, data.setting.facts.chunk_unit, data.setting.k)
     ]
     known = of_run(run)
-    rows = compare(estimates)
+    rows = [] if mixed else compare(estimates)
     alike = equality(run, arms, reconciliation)
     resources = resources_of(run, estimates)
     outages = tuple(one for data in arms.values() for one in outages_of(run.events, data.frame))
@@ -59,13 +63,15 @@ def analyze(run: RunData) -> Summary:
         finished=manifest.state == "finished",
         validity=validity(run, {name: (data.frame, data.windows) for name, data in arms.items()}, reconciliation),
         arms=shown,
-        decomposition=decompose(arms, estimates.baseline, _net_by_stage(shown)),
+        decomposition=[] if mixed else decompose(arms, estimates.baseline, _net_by_stage(shown)),
         reconciliation=reconciliation,
-        comparison=rows if estimates.baseline is not None else Absent(reason=ONE_ARM),
-        findings=findings_of(Facts(estimates, shown, rows, known, resources, outages)),
+        comparison=_compared(rows, estimates, mixed),
+        findings=Absent(reason=MIXED)
+        if mixed
+        else findings_of(Facts(estimates, shown, rows, known, resources, outages)),
         environment=in_order([*environment_diff(run), *equality_differences(run, alike)]),
         equality=alike,
-        verdict=Absent(reason=LATER),
+        verdict=Absent(reason=MIXED if mixed else LATER),
         conditions=known,
         resources=resources,
         stability=stability_of(run, arms),
@@ -82,10 +88,22 @@ def _net_by_stage(arms: Mapping[str, Arm]) -> dict[tuple[str, str], N]:
     }
 
 
-def _arm(data: ArmData, slos: Mapping[str, Any], failures: list[Failure]) -> Arm:
+def _compared(rows: list[ComparisonRow], estimates: Estimates, mixed: bool) -> Absent | list[ComparisonRow]:
+    if mixed:
+        return Absent(reason=MIXED)
+    return rows if estimates.baseline is not None else Absent(reason=ONE_ARM)
+
+
+def _arm(data: ArmData, slos: Mapping[str, Any], failures: list[Failure], mixed: bool) -> Arm:
+    """`mixed`: stages that must not be pooled: only they are shown, and of all together what was sent."""
     flow = flow_of(data.frame, data.windows)
+    whole = overall(data.frame, data.windows)
+    if mixed:
+        nothing = _group(data, flow, replace(whole, rows=whole.rows[:0], windows=()), slos)
+        by = [_group(data, flow, group, slos) for group in stage_groups(data.frame, data.windows)]
+        return Arm(overall=nothing.model_copy(update={"requests": _requests(data, whole)}), by=by, failures=failures)
     return Arm(
-        overall=_group(data, flow, overall(data.frame, data.windows), slos),
+        overall=_group(data, flow, whole, slos),
         by=[_group(data, flow, group, slos) for group in groups_of(data.frame, data.windows)],
         failures=failures,
     )

@@ -9,7 +9,16 @@ import traceback
 
 import typer
 
-from loadgen.cli import canary, driving, reading, sweeping, watching  # noqa: F401  (their commands join the application)
+from loadgen.cli import (  # noqa: F401  (their commands join the application)
+    canary,
+    comparing,
+    driving,
+    gating,
+    reading,
+    service,
+    sweeping,
+    watching,
+)
 from loadgen.cli.base import (
     Exit,
     app,

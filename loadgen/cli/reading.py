@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from loadgen.analyze import Summary
+from loadgen.analyze import Summary, found_schema
 from loadgen.cli.arguments import run_path, thresholds_of
 from loadgen.cli.base import (
     LAST_PASS,
@@ -24,7 +24,7 @@ from loadgen.cli.base import (
     out,
     print_json,
 )
-from loadgen.cli.results import has_load, show, there, worst
+from loadgen.cli.results import has_load, has_speed, show, there, worst
 from loadgen.cli.sweeping import show_sweep
 from loadgen.errors import ScenarioError, StorageError
 from loadgen.experiment import (
@@ -51,7 +51,7 @@ from loadgen.report import (
 from loadgen.scenario import (
     scenario_schema,
 )
-from loadgen.verdict import verdict_schema
+from loadgen.verdict import checklist_schema, verdict_schema
 
 ExportTo = Literal["jsonl", "csv", "parquet", "openmetrics"]
 
@@ -106,28 +106,9 @@ def _shown(recorded: RunData, summary: Summary, json: bool, details: bool) -> No
         return show(summary, json, details)
     if json:
         return print_json({"summary": summary.model_dump(mode="json"), "found": found.model_dump(mode="json")})
-    if has_load(found):
+    if has_load(found) and (details or has_speed(found)):
         show(summary, json, details)
     return render_experiment(found, out)
-
-
-@app.command()
-def gate(
-    run_dirs: Annotated[list[Path], typer.Argument(help="run directories, or run ids under --out", metavar="RUN...")],
-    threshold: ThresholdTexts = [],  # noqa: B006
-    out_dir: Out = RUNS,
-    json: Json = False,
-) -> None:
-    """Thresholds to an exit code: 0 all runs pass, 99 one fails, 98 otherwise."""
-    chosen = thresholds_of(threshold)
-    judged = [(run, judge_run(open_run(run_path(run, out_dir)), chosen)) for run in run_dirs]
-    verdicts = [there(found.verdict, run) for run, found in judged]
-    if json:
-        print_json([verdict.model_dump(mode="json") for verdict in verdicts])
-    else:
-        for verdict in verdicts:
-            render_verdict(verdict, out)
-    raise typer.Exit(worst(verdicts))
 
 
 @app.command()
@@ -192,7 +173,9 @@ def _exported(path: Path, to: ExportTo, target: Path) -> tuple[int, str]:
 
 @app.command()
 def schema(
-    what: Annotated[Literal["scenario", "record", "summary", "verdict"], typer.Argument(help="which contract")],
+    what: Annotated[
+        Literal["scenario", "record", "summary", "verdict", "found", "checklist"], typer.Argument(help="which contract")
+    ],
 ) -> None:
     """Print a contract as JSON Schema."""
     schemas: dict[str, Callable[[], dict[str, Any]]] = {
@@ -200,6 +183,8 @@ def schema(
         "record": record_schema,
         "summary": lambda: Summary.model_json_schema(mode="serialization"),
         "verdict": verdict_schema,
+        "found": found_schema,
+        "checklist": checklist_schema,
     }
     print_json(schemas[what]())
 

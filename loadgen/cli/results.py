@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,9 @@ from loadgen.cli.base import (
 )
 from loadgen.errors import ScenarioError
 from loadgen.experiment import (
+    Ending,
     RunResult,
+    ending_of,
 )
 from loadgen.report import (
     RunProgress,
@@ -28,7 +30,13 @@ from loadgen.report import (
 )
 from loadgen.verdict import Verdict
 
-_STATES = {"pass": Exit.PASS, "fail": Exit.FAIL, "inconclusive": Exit.INCONCLUSIVE}
+_CODES: Mapping[Ending, Exit] = {
+    "pass": Exit.PASS,
+    "fail": Exit.FAIL,
+    "inconclusive": Exit.INCONCLUSIVE,
+    "internal": Exit.INTERNAL,
+    "interrupted": Exit.INTERRUPTED,
+}
 
 
 def watched(work: Callable[[RunProgress], Coroutine[Any, Any, RunResult]]) -> RunResult:
@@ -47,7 +55,7 @@ def watched(work: Callable[[RunProgress], Coroutine[Any, Any, RunResult]]) -> Ru
 def finish(result: RunResult, json: bool, *, judged: bool) -> None:
     """Show the result, and end with its exit code. `judged`: an invalid measurement is no success. An access check
     sends no load: it has nothing to measure."""
-    measured = has_load(result.found)
+    measured = has_load(result.found) and (json or has_speed(result.found))
     if json and result.found is not None:
         print_json({"summary": result.summary.model_dump(mode="json"), "found": result.found.model_dump(mode="json")})
     elif measured:
@@ -58,21 +66,11 @@ def finish(result: RunResult, json: bool, *, judged: bool) -> None:
         out.print(f"records: {result.path} · again: specload report {result.path}", markup=False, soft_wrap=True)
         if (page := result.path / "report.html").exists():
             out.print(f"report: {page}", markup=False, soft_wrap=True)
-    if result.state == "interrupted":
-        raise typer.Exit(Exit.INTERRUPTED)
-    if result.state in ("failed", "inconclusive"):
-        complain(f"the run was ended early: {result.reason}")
-        if result.found is not None and result.found.state == "fail":
-            raise typer.Exit(Exit.FAIL)
-        raise typer.Exit(Exit.INCONCLUSIVE if result.state == "inconclusive" else Exit.INTERNAL)
-    if empty := _without_success(result.summary):
-        complain(f"no request of {', '.join(empty)} succeeded: why is in {result.path / 'anomalies.log'}")
-        raise typer.Exit(Exit.INTERNAL)
-    if judged and measured and result.summary.validity.state == "invalid":
-        complain(f"the measurement is invalid: {result.summary.validity.reasons[0].removeprefix('invalid: ')}")
-        raise typer.Exit(Exit.FAIL if result.verdict and result.verdict.verdict == "fail" else Exit.INCONCLUSIVE)
-    if judged and (result.verdict is not None or result.found is not None):
-        raise typer.Exit(_code(result))
+    word, why = ending_of(result, judged=judged)
+    if why is not None and word != "interrupted":
+        complain(why)
+    if word != "pass":
+        raise typer.Exit(_CODES[word])
 
 
 def has_load(found: ExperimentResult | None) -> bool:
@@ -80,31 +78,26 @@ def has_load(found: ExperimentResult | None) -> bool:
     return found is None or found.kind != "access"
 
 
-def _code(result: RunResult) -> Exit:
-    """Of the verdict and of what an experiment found, the worse."""
-    codes = [] if result.verdict is None else [worst([result.verdict])]
-    if result.found is not None:
-        codes.append(_STATES[result.found.state])
-    return next((code for code in (Exit.FAIL, Exit.INCONCLUSIVE) if code in codes), Exit.PASS)
+def has_speed(found: ExperimentResult | None) -> bool:
+    """Whether the summary's numbers are a result: those of passes that were made to compare answers are none."""
+    return found is None or found.kind != "quality"
 
 
 def worst(verdicts: Sequence[Verdict]) -> Exit:
-    words = {verdict.verdict for verdict in verdicts}
+    return worst_of([verdict.verdict for verdict in verdicts])
+
+
+def worst_of(words: Sequence[str]) -> Exit:
+    """Of pass, fail and inconclusive."""
     if "fail" in words:
         return Exit.FAIL
-    return Exit.PASS if words == {"pass"} else Exit.INCONCLUSIVE
+    return Exit.PASS if set(words) == {"pass"} else Exit.INCONCLUSIVE
 
 
 def there(verdict: Verdict | None, run: Path) -> Verdict:
     if verdict is None:
         raise ScenarioError([f"{run}: nothing to judge: it has one arm and its scenario names no thresholds"])
     return verdict
-
-
-def _without_success(summary: Summary) -> list[str]:
-    """Arms that were asked and of which nothing was measured: such a run is no pass."""
-    asked = {name: arm.overall.requests for name, arm in summary.arms.items()}
-    return [name for name, requests in asked.items() if requests.sent and not requests.outcomes.get("ok")]
 
 
 def show(summary: Summary, json: bool, details: bool = False) -> None:

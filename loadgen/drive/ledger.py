@@ -157,6 +157,7 @@ class ExchangeReader:
             reasoning_len=reading.reasoning_tokens,
             finish_reason=reading.finish_reason,
             terminal=reading.terminal,
+            mean_logprob=reading.mean_logprob,
             spec=reading.spec,
             timings=reading.timings,
             timestamp_source=exchange.timestamp_source,
@@ -166,6 +167,7 @@ class ExchangeReader:
             served_by=self._message(exchange.headers.get(sent.served_by_header or ""), SERVED_BY_CHARS),
             text=reading.text if self._keep_text else None,
             prompt=sent.prompt if self._keep_text else None,
+            token_ids=reading.token_ids,
             warnings=tuple(reading.warnings),
             absent=_absent(reading, sent, output_len),
         )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import orjson
 
 from loadgen.drive.rows import Bearing, Ints, Rows
@@ -41,9 +43,17 @@ class Reading:
     timings: ServerTimings | None = None
     has_output: bool = False
     text: str = ""
+    token_ids: array[int] | None = None
+    logprobs: int = 0
+    logprob_sum: float = 0.0
     comments: int = 0
     events: int = 0
     warnings: list[str] = field(default_factory=list)
+
+    @property
+    def mean_logprob(self) -> float | None:
+        """Of all tokens that came with one, nat."""
+        return self.logprob_sum / self.logprobs if self.logprobs else None
 
     @property
     def terminal(self) -> str | None:
@@ -61,8 +71,14 @@ class Reading:
                 setattr(self, name, value)
         if chunk.completion_tokens is not None:
             self._count(chunk.completion_tokens)
+        if chunk.logprobs:
+            self.logprobs += len(chunk.logprobs)
+            self.logprob_sum += sum(chunk.logprobs)
         if keep_text:
             self.text += chunk.answer
+            if chunk.token_ids is not None:
+                self.token_ids = array("q") if self.token_ids is None else self.token_ids
+                self.token_ids.extend(chunk.token_ids)
 
     def take_run(self, run: ChunkRun) -> None:
         """What `take` of each of its chunks would: the texts are not kept."""
@@ -71,12 +87,13 @@ class Reading:
             self.prompt_tokens = run.prompt_tokens
         if run.finish_reason is not None:
             self.finish_reason = run.finish_reason
-        counts = [count for count in run.completion_tokens if count >= 0]
-        if counts:
-            self._count(counts[0])
-            if counts != sorted(counts):
+        told = np.asarray(run.completion_tokens, dtype=np.int64)
+        counts = told[told >= 0]
+        if len(counts):
+            self._count(int(counts[0]))
+            if (counts[1:] < counts[:-1]).any():
                 self.warn("usage_fell")
-            self.usage = counts[-1]
+            self.usage = int(counts[-1])
 
     def _count(self, tokens: int) -> None:
         if self.usage is not None and tokens < self.usage:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 import numpy as np
 import orjson
 from numpy.typing import NDArray
+
+try:
+    from loadgen.drive import _sse
+except ImportError:
+    _sse = None  # type: ignore[assignment]
 
 #: an event may carry a long echo or many logprobs; beyond this the stream is malformed (A19)
 MAX_EVENT_BYTES = 8 * 2**20
@@ -168,8 +174,17 @@ def plain_payloads(block: bytes) -> tuple[list[bytes], NDArray[np.int64]] | None
     """Data and end (as of `Event`, in bytes of the block) of every event of a block that is nothing but `data: …`
     lines with a blank line after each, LF only.
 
-    None for any other block. The number of line ends proves the shape: two for each payload, so none inside one.
+    None for any other block. In C, where that is built and `SPECLOAD_READER=python` in the environment does not leave
+    it out.
     """
+    if _sse is None or os.environ.get("SPECLOAD_READER") == "python":
+        return split_plain(block)
+    found = _sse.plain_payloads(block)
+    return None if found is None else (found[0], np.frombuffer(found[1], dtype=np.int64))
+
+
+def split_plain(block: bytes) -> tuple[list[bytes], NDArray[np.int64]] | None:
+    """`plain_payloads` without C. The number of line ends proves the shape: two a payload, so none inside one."""
     if not (block.startswith(b"data: ") and block.endswith(b"\n\n")) or _CR in block:
         return None
     payloads = block[6:-2].split(b"\n\ndata: ")

@@ -15,9 +15,10 @@ import errno
 import functools
 import socket
 import ssl
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import httpcore
@@ -32,6 +33,8 @@ _READ_BYTES = 256 * 1024
 _H2_CUTS = frozenset({"StreamReset", "ConnectionTerminated"})
 #: httpcore's words where another request's task saw the connection end
 _H2_GONE = "Server disconnected"
+#: Every host is looked up.
+NOWHERE: Mapping[str, str] = MappingProxyType({})
 _LOCAL_ERRORS = frozenset({errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL, errno.ENOBUFS, errno.ENOMEM})
 
 
@@ -116,8 +119,11 @@ class _Stream(httpcore.AsyncNetworkStream):
 
 
 class _Backend(httpcore.AsyncNetworkBackend):
-    def __init__(self) -> None:
+    """`addresses`: host to IP address, of hosts that are not looked up."""
+
+    def __init__(self, addresses: Mapping[str, str]) -> None:
         self._inner = httpcore.AnyIOBackend()
+        self._addresses = addresses
 
     async def connect_tcp(
         self,
@@ -128,7 +134,8 @@ class _Backend(httpcore.AsyncNetworkBackend):
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.AsyncNetworkStream:
         begun_ns = now_ns()
-        inner = await self._inner.connect_tcp(host, port, timeout, local_address, socket_options)
+        place = self._addresses.get(host.lower(), host)
+        inner = await self._inner.connect_tcp(place, port, timeout, local_address, socket_options)
         _WIRE.get().exchange.connect_ns = now_ns() - begun_ns
         return _Stream(inner, begun_ns)
 
@@ -162,6 +169,7 @@ class PlainTransport(httpx.AsyncBaseTransport):
         ssl_context: ssl.SSLContext,
         proxy: httpcore.Proxy | None = None,
         http2: bool = False,
+        addresses: Mapping[str, str] = NOWHERE,
     ) -> None:
         self._limits = limits
         self._http2 = http2
@@ -179,7 +187,7 @@ class PlainTransport(httpx.AsyncBaseTransport):
             http2=http2,
             retries=0,
             proxy=proxy,
-            network_backend=_Backend(),
+            network_backend=_Backend(addresses),
         )
 
     @property
@@ -243,9 +251,12 @@ def make_transport(
     ssl_context: ssl.SSLContext | None = None,
     proxy: httpcore.Proxy | None = None,
     http2: bool = False,
+    addresses: Mapping[str, str] = NOWHERE,
 ) -> PlainTransport:
-    """A transport for one segment: a fresh one each time, so that no pool state outlives it (E5)."""
-    return PlainTransport(deadlines, limits or WireLimits(), ssl_context or default_ssl_context(), proxy, http2)
+    """A transport for one segment: a fresh one each time, so that no pool state outlives it (E5). `addresses`: host to
+    IP address, of hosts that are not looked up."""
+    context = ssl_context or default_ssl_context()
+    return PlainTransport(deadlines, limits or WireLimits(), context, proxy, http2, addresses)
 
 
 @functools.cache

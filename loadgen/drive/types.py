@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
@@ -154,6 +154,7 @@ class Attempt:
     reasoning_len: int | None = None
     finish_reason: str | None = None
     terminal: str | None = None  # "done", "finish_reason", "both", None
+    mean_logprob: float | None = None  # of the answer's tokens, nat; only where it was asked for
     spec: SpecStats | None = None
     timings: ServerTimings | None = None
     timestamp_source: str = "user"
@@ -163,6 +164,7 @@ class Attempt:
     served_by: str | None = None  # which server behind a gateway answered, as its header says; redacted
     text: str | None = None  # only where the scenario asks for text
     prompt: str | None = None  # likewise; chat messages as JSON
+    token_ids: Sequence[int] | None = None  # likewise, where the server tells them
     warnings: tuple[str, ...] = ()
     absent: Mapping[str, str] = field(default_factory=dict)
 

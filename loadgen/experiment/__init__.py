@@ -15,16 +15,19 @@ from loadgen.experiment.canary import (
 )
 from loadgen.experiment.ceiling import Ceiling, DoctorReport, save_doctor
 from loadgen.experiment.check import CheckReport, check
+from loadgen.experiment.checklist import checklist_from, evidence_of, read_evidence
 from loadgen.experiment.comparing import Compared, compare_two, last_pass
 from loadgen.experiment.demo import demo_rehearsal, demo_vllm
 from loadgen.experiment.doctor import doctor
 from loadgen.experiment.doctor_table import render_doctor
 from loadgen.experiment.driving import DEFAULT_TRANSPORT, worker_count
+from loadgen.experiment.ending import Ending, ending_of
 from loadgen.experiment.init import ServerReport, describe_server
-from loadgen.experiment.judging import Judged, judge_run, save_found, save_judged
+from loadgen.experiment.judging import Judged, judge_run, save_found, save_judged, save_report
 from loadgen.experiment.lengths import measure_lengths
 from loadgen.experiment.preflight import Preflight, ReadyArm, preflight
 from loadgen.experiment.progress import Progress
+from loadgen.experiment.quality import run_quality
 from loadgen.experiment.shapes import found_in, run_experiment
 from loadgen.experiment.single import RunOptions, RunResult, run_scenario
 from loadgen.experiment.sweep import SweepOptions, SweepResult, SweepWatch, run_sweep
@@ -45,6 +48,7 @@ __all__ = [
     "Checks",
     "Compared",
     "DoctorReport",
+    "Ending",
     "Judged",
     "Preflight",
     "Progress",
@@ -63,6 +67,7 @@ __all__ = [
     "begun_lines",
     "canary_keys",
     "check",
+    "checklist_from",
     "compare_two",
     "demo_rehearsal",
     "demo_vllm",
@@ -70,6 +75,8 @@ __all__ = [
     "doctor",
     "dry_run",
     "end_lines",
+    "ending_of",
+    "evidence_of",
     "found_in",
     "is_sweep",
     "judge_run",
@@ -80,16 +87,19 @@ __all__ = [
     "preflight",
     "pull",
     "read_canary",
+    "read_evidence",
     "readings_line",
     "readings_table",
     "render_doctor",
     "run_canary",
     "run_experiment",
+    "run_quality",
     "run_scenario",
     "run_sweep",
     "save_doctor",
     "save_found",
     "save_judged",
+    "save_report",
     "save_sweep",
     "save_sweep_page",
     "signature",

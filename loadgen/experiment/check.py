@@ -13,7 +13,7 @@ from loadgen.experiment.drill import planned_pulls
 from loadgen.experiment.driving import worker_count
 from loadgen.experiment.manifest import aa_run_facts
 from loadgen.experiment.preflight import Preflight, preflight, redactor_of
-from loadgen.plan import Estimate, Plan, build_plan, estimate
+from loadgen.plan import Estimate, Plan, build_plan, estimate, quality_scenario
 from loadgen.scenario import Limits, LoadedScenario, limits_of
 
 
@@ -41,6 +41,8 @@ async def check(
     """Plan without sending load. `targets` False: do not even look at the servers, nor where the run would start them.
     `workers` as in `RunOptions`. `time_budget_s`: plan what fits, by the pace of a few small requests. Raises as
     `run_scenario`."""
+    if loaded.scenario.experiment == "quality":
+        loaded = quality_scenario(loaded)
     limits = limits_of(loaded.scenario)
     if loaded.scenario.comparison.aa_run is not None:
         aa_run_facts(loaded.scenario.comparison.aa_run)

@@ -24,6 +24,10 @@ async def run_drill(loaded: LoadedScenario, options: RunOptions, progress: Progr
     drill = loaded.scenario.drill
     if drill is None:
         raise ScenarioError(["drill: is missing: experiment: drill needs a switch to pull"])
+    if options.shard is not None:
+        raise ScenarioError(["--shard: every share of a drill would pull the switch: drive it from one machine"])
+    if options.time_budget_s is not None:
+        raise ScenarioError(["--time-budget: a drill lasts as long as its own times say: shorten these"])
     return await run_scenario(loaded, replace(options, companion=Puller(drill), read=read_drill), progress)
 
 

@@ -69,11 +69,11 @@ def wire_of(reach: Reach, asked: TransportName, deadlines: Deadlines) -> httpx.A
 
 def _reaching(reach: Reach, asked: TransportName, deadlines: Deadlines) -> httpx.AsyncBaseTransport:
     """The wire of an arm that is not reached in the usual way."""
-    context = reach.ssl_context()
+    context, addresses = reach.ssl_context(), dict(reach.resolve)
     if reach.plain_because is None:
-        return TRANSPORTS[asked](deadlines, None, context)
+        return TRANSPORTS[asked](deadlines, None, context, addresses=addresses)
     proxy = None if reach.proxy is None else httpcore.Proxy(reach.proxy, auth=_as_bytes(reach.proxy_account()))
-    return make_transport(deadlines, None, context, proxy, reach.http2)
+    return make_transport(deadlines, None, context, proxy, reach.http2, addresses)
 
 
 def _lower(header: str | None) -> str | None:

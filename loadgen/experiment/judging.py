@@ -32,11 +32,14 @@ def judge_run(run: RunData, thresholds: Sequence[Threshold] | None = None) -> Ju
     """Every number of a run, and its verdict. `thresholds`: of the command line, instead of the scenario's. Raises
     ScenarioError where one of those names an arm that the run does not have."""
     asked = thresholds is not None
+    if run.manifest.experiment.get("passes"):  # its passes are at different loads: there is no speed to judge
+        return Judged(analyze(run), None)
     if thresholds is None:
         thresholds = read_thresholds(run.manifest.scenario.get("thresholds") or ())
     else:
         refuse_other_arms(thresholds, tuple(run.manifest.arms), f"of {run.manifest.run_id}")
-    summary, estimates = analyze(run), Estimates(run)
+    estimates = Estimates(run)
+    summary = analyze(run, estimates)
     verdict = judge(thresholds, estimates, _facts(run, summary, estimates, thresholds))
     if verdict is not None and asked:
         verdict = verdict.model_copy(update={"thresholds_from": "command_line"})

@@ -52,6 +52,7 @@ def manifest_of(
         workers=workers,
         design=plan.design.name or "one arm",
         comparison=comparison_facts(loaded, plan, ready, budget),
+        experiment=quality_facts(loaded),
         length_model=asdict(lengths),
         arms={name: arm.facts for name, arm in ready.arms.items()},
         client={
@@ -61,6 +62,18 @@ def manifest_of(
         anchors=[anchor()],
         notes=list(ready.notes),
     )
+
+
+def quality_facts(loaded: LoadedScenario) -> dict[str, Any]:
+    """What must be known to compare the answers of a quality run; nothing for others."""
+    if not loaded.passes:
+        return {}
+    own = [prompt for one in loaded.prompts.values() for prompt in one.prompts]
+    return {
+        "passes": [asdict(one) | {"prompts": one.prompts, "requests": one.requests} for one in loaded.passes],
+        "known": {one.case_id: [one.expected, one.match] for one in loaded.known},
+        "schemas": {one.case_id: one.json_schema for one in own if one.json_schema is not None},
+    }
 
 
 def comparison_facts(loaded: LoadedScenario, plan: Plan, ready: Preflight, budget: Fitted | None) -> dict[str, Any]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict, deque
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from loadgen.clock import now_ns
 from loadgen.control import decide
 from loadgen.drive import SegmentResult, StopReason, WorkerEnd
 from loadgen.errors import TargetUnusable
+from loadgen.experiment.afterwards import Afterwards, Done
 from loadgen.experiment.breaking import Breakers
 from loadgen.experiment.companion import Accompanied, Beside, Companion
 from loadgen.experiment.driving import TransportName, make_workers
@@ -49,6 +51,8 @@ class Prepared:
     transport: TransportName
     metrics: RunMetrics | None = None
     companion: Companion | None = None
+    afterwards: Afterwards | None = None
+    interrupted_by: Callable[[], str] = lambda: "the user"
 
 
 class Segments:
@@ -59,6 +63,8 @@ class Segments:
         self._writer = prepared.writer
         self._progress = progress
         self._metrics = prepared.metrics
+        self._afterwards, self._ready = prepared.afterwards, prepared.ready
+        self._interrupted_by = prepared.interrupted_by
         self.lengths = prepared.lengths
         self.ends: list[WorkerEnd] = []
         self.warmups = WarmUps(prepared.scenario.warmup)
@@ -98,6 +104,7 @@ class Segments:
         try:
             await asyncio.gather(self.standing.scraper.start(), self._workers.start())
             await self._groups()
+            await self._after()
         finally:
             await self._breakers.end()
             self.ends, _ = await asyncio.gather(self._workers.close(), self.standing.scraper.stop())
@@ -116,11 +123,22 @@ class Segments:
             return "stopped", self._stop_reason
         return ("failed", self._stop_reason) if self._stop_reason else ("finished", None)
 
+    async def _after(self) -> None:
+        """What an experiment asks once everything is on the disk; the workers have nothing more to do then."""
+        if self._afterwards is None or self._stop_reason:
+            return
+        await self._workers.close()
+        done = Done(
+            self._ready, self._plan, self.lengths, self._writer, self.standing, self._progress.say,
+            self._interrupted.is_set,
+        )  # fmt: skip
+        await self._afterwards(done)
+
     def interrupt(self) -> None:
         """First Ctrl-C: send nothing new, let requests in flight drain. Second: cut them now."""
         first = not self._interrupted.is_set()
         self._interrupted.set()
-        self._stop("interrupted by the user", "user_stop")
+        self._stop(f"interrupted by {self._interrupted_by()}", "user_stop")
         self._progress.say(
             "finishing requests in flight; Ctrl-C again cuts them" if first else "cutting requests in flight"
         )

@@ -11,6 +11,7 @@ from loadgen.experiment.access import run_access
 from loadgen.experiment.anomalies import run_anomalies
 from loadgen.experiment.drill import read_drill, run_drill
 from loadgen.experiment.progress import Progress
+from loadgen.experiment.quality import read_quality, run_quality
 from loadgen.experiment.single import RunOptions, RunResult, run_scenario
 from loadgen.record import RunData
 from loadgen.scenario import LoadedScenario
@@ -30,6 +31,7 @@ class Shape:
 SHAPES: Mapping[str, Shape] = {
     "run": Shape(run_scenario),
     "soak": Shape(run_scenario),
+    "quality": Shape(run_quality, read_quality),
     "anomalies": Shape(run_anomalies, anomalies_found),
     "access": Shape(run_access, access_found),
     "drill": Shape(run_drill, read_drill),

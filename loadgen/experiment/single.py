@@ -11,6 +11,7 @@ from pathlib import Path
 
 from loadgen.analyze import ExperimentResult, Summary
 from loadgen.errors import StorageError
+from loadgen.experiment.afterwards import Afterwards
 from loadgen.experiment.before import refuse_beyond, refuse_unwritable, with_baseline
 from loadgen.experiment.budget import fit_time
 from loadgen.experiment.ceiling import cpu_count
@@ -50,8 +51,18 @@ class RunOptions:
     arm_urls: Mapping[str, str] = field(default_factory=dict)
     #: what goes on beside the measured load
     companion: Companion | None = None
+    #: changes the scenario by what was found at the servers; with what is to be said of it
+    adapted: Callable[[LoadedScenario, Preflight], tuple[LoadedScenario, tuple[str, ...]]] | None = None
+    #: what is asked after the load
+    afterwards: Afterwards | None = None
+    #: an earlier run that this one is held against
+    reference: Path | None = None
     #: makes of the run directory what the experiment found
     read: Callable[[RunData], ExperimentResult] | None = None
+    #: name of the run directory; None: a new one
+    run_id: str | None = None
+    #: who interrupts, in the words of the report, asked when it happens
+    interrupted_by: Callable[[], str] = lambda: "the user"
 
 
 @dataclass(frozen=True)
@@ -74,11 +85,14 @@ async def run_scenario(loaded: LoadedScenario, options: RunOptions, progress: Pr
     if options.time_budget_s is None:
         refuse_beyond(build_plan(loaded), limits_of(loaded.scenario))
     refuse_unwritable(options.out)
-    run_id = new_run_id(loaded.scenario.name)
+    run_id = options.run_id or new_run_id(loaded.scenario.name)
     logs = options.out / run_id / "servers"
     async with arm_servers(logs, redactor_of(loaded.scenario), progress.say) as servers:
         ready = await found_ready(loaded.scenario, servers)
         loaded, said = with_baseline(loaded, ready)
+        if options.adapted is not None:
+            loaded, more = options.adapted(loaded, ready)
+            said = (*said, *more)
         fitted = None
         if options.time_budget_s is not None:
             fitted = await fit_time(loaded, options.time_budget_s, ready, servers.start_s)
@@ -127,6 +141,8 @@ async def _prepared(
     prepared = Prepared(
         loaded.scenario, plan, limits, lengths, ready, servers, writer, options.shard, options.transport, metrics,
         options.companion,
+        options.afterwards,
+        options.interrupted_by,
     )  # fmt: skip
     return prepared, notes if fitted is None else (fitted.sentence(), *notes)
 

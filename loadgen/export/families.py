@@ -9,6 +9,8 @@ from loadgen.drive import Outcome
 
 Kind = Literal["counter", "gauge", "histogram"]
 PREFIX = "specload_"
+#: Label that the service adds to series of runs: which of those at once it is.
+LANE = "lane"
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +244,20 @@ CANARY: tuple[Family, ...] = (
     ),
 )  # fmt: skip
 
+SERVICE: tuple[Family, ...] = (
+    Family("service_runs", "gauge", ("state",), "runs", "runs that the service knows, by state"),
+    Family("service_watchers", "gauge", (), "streams", "live streams that are open"),
+    Family(
+        "service_requests_total", "counter", ("route", "status"), "requests",
+        "requests answered, by route and status class (2xx, 4xx, …)",
+    ),
+    Family(
+        "service_refused_total", "counter", ("reason",), "requests",
+        "requests refused: unknown (no token, or a wrong one), role, csrf, rate, host, body",
+    ),
+)  # fmt: skip
+
 FAMILIES: dict[str, Family] = {
-    family.name: family for family in (*REQUESTS, *SPECULATION, *SERVER, *HARDWARE, *CLIENT, *RUN, *SWEEP, *CANARY)
+    family.name: family
+    for family in (*REQUESTS, *SPECULATION, *SERVER, *HARDWARE, *CLIENT, *RUN, *SWEEP, *CANARY, *SERVICE)
 }  # fmt: skip

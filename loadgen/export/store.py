@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from threading import Lock
 from typing import Any
 
@@ -21,6 +21,9 @@ from loadgen.export.buckets import Counted
 from loadgen.export.families import FAMILIES, Family
 
 Values = tuple[str, ...]
+#: (name without its prefix, values of its labels in their order)
+Series = tuple[str, Values]
+_ALL = tuple(FAMILIES.values())
 #: Series about one run stay so long after its end: two scrapes of any usual interval.
 GRACE_S = 120.0
 #: OpenMetrics allows 128 characters of labels in an exemplar.
@@ -120,27 +123,45 @@ class Metrics(Collector):
         with self._lock:
             if self._forget_at_s is not None and self._now() >= self._forget_at_s:
                 self._forget()
-            found = [self._family(family) for family in FAMILIES.values()]
+            found = [family_of(f, self._numbers.get(f.name, {}), self._histograms.get(f.name, {})) for f in _ALL]
         yield from (metric for metric in found if metric.samples)
+
+    def numbers(self) -> dict[Series, float]:
+        """Every counter and gauge now."""
+        with self._lock:
+            return {(name, values): n for name, found in self._numbers.items() for values, n in found.items()}
+
+    def histograms(self) -> dict[Series, Counted]:
+        """Every histogram now, as copies."""
+        with self._lock:
+            return {
+                (name, values): Counted(kept.edges, list(kept.counts), kept.total, dict(kept.exemplars))
+                for name, found in self._histograms.items()
+                for values, kept in found.items()
+            }
 
     def describe(self) -> Iterator[Metric]:
         """Registering must not collect: the names are these."""
-        yield from (_empty(family) for family in FAMILIES.values())
-
-    def _family(self, family: Family) -> Metric:
-        made = _empty(family)
-        if family.kind == "histogram":
-            for values, counted in self._histograms[family.name].items():
-                made.add_metric(values, _buckets(counted), counted.total)
-        else:
-            for values, number in self._numbers[family.name].items():
-                made.add_metric(values, number)
-        return made  # type: ignore[no-any-return]
+        yield from (_empty(family) for family in _ALL)
 
 
-def _empty(family: Family) -> Any:
+def family_of(
+    family: Family, numbers: Mapping[Values, float], histograms: Mapping[Values, Counted], more: tuple[str, ...] = ()
+) -> Metric:
+    """A family as Prometheus' library has it. `more`: labels beyond its own, whose values come last."""
+    made = _empty(family, more)
+    if family.kind == "histogram":
+        for values, counted in histograms.items():
+            made.add_metric(values, _buckets(counted), counted.total)
+    else:
+        for values, number in numbers.items():
+            made.add_metric(values, number)
+    return made  # type: ignore[no-any-return]
+
+
+def _empty(family: Family, more: tuple[str, ...] = ()) -> Any:
     kinds = {"counter": CounterMetricFamily, "gauge": GaugeMetricFamily, "histogram": HistogramMetricFamily}
-    return kinds[family.kind](family.full_name, family.meaning, labels=family.labels)
+    return kinds[family.kind](family.full_name, family.meaning, labels=(*family.labels, *more))
 
 
 def _values(name: str, labels: dict[str, str]) -> Values:

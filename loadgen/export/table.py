@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from loadgen.export.families import CANARY, CLIENT, HARDWARE, REQUESTS, RUN, SERVER, SPECULATION, SWEEP, Family
+from loadgen.export.families import CANARY, CLIENT, HARDWARE, REQUESTS, RUN, SERVER, SERVICE, SPECULATION, SWEEP, Family
 
 SECTIONS: dict[str, tuple[Family, ...]] = {
     "Requests": REQUESTS,
@@ -15,6 +15,7 @@ SECTIONS: dict[str, tuple[Family, ...]] = {
     "The run": RUN,
     "A sweep": SWEEP,
     "A canary": CANARY,
+    "The service": SERVICE,
 }
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from loadgen.observe.fetch import Refused, fetch
 from loadgen.observe.types import ScrapeArm, TelemetrySample
 from loadgen.observe.usage import ProcessReader
 from loadgen.redact import Redactor, names_of
+from loadgen.scenario import Reach
 from server_adapters.base import CollectionError
 from server_adapters.gpu_exporters import read_gpu_page
 from server_adapters.telemetry import Look
@@ -62,11 +64,16 @@ class Sampler:
     async def run(self) -> None:
         if not self._arms:
             return
-        # an arm's headers are for its servers: an exporter is another service, and gets no secret
-        async with httpx.AsyncClient(timeout=self._timeout_s, trust_env=False) as client, asyncio.TaskGroup() as tasks:
+        async with AsyncExitStack() as clients, asyncio.TaskGroup() as tasks:
             for arm in self._arms:
+                client = await clients.enter_async_context(self._client(arm))
                 for name, take in self._takes(arm, client).items():
                     tasks.create_task(self._periodic(arm, name, take))
+
+    def _client(self, arm: ScrapeArm) -> httpx.AsyncClient:
+        """An arm's headers and certificates are for its servers: an exporter is another service, and gets no secret."""
+        reach = Reach(arm.name, resolve=arm.reach.resolve)
+        return httpx.AsyncClient(timeout=self._timeout_s, **reach.httpx_options())
 
     def _takes(self, arm: ScrapeArm, client: httpx.AsyncClient) -> dict[str, Take]:
         """What to call for a look at each source."""

@@ -10,8 +10,9 @@ from math import ceil, sqrt
 from loadgen.errors import ScenarioError
 from loadgen.plan.answer import AnswerTime
 from loadgen.plan.blocks import ENOUGH_BLOCKS, SHORTEST_SLICE_S
+from loadgen.plan.build import build_plan
 from loadgen.plan.estimate import estimate
-from loadgen.plan.schedule import Plan, build_plan
+from loadgen.plan.schedule import Plan
 from loadgen.scenario import ROUNDS, ConcurrencyStage, LoadedScenario, Scenario, Stage
 
 #: Windows of warm-up where the time is short: the least that can agree (docs/method.md).

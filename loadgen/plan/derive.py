@@ -27,7 +27,7 @@ def derive(loaded: LoadedScenario, point: SweepPoint) -> LoadedScenario:
     _set_load(keys["load"][0], point.values, sweep.rounds)
     kept = _set_tasks(keys, point.values)
     _set_arms(keys, scenario, point.values)
-    derived = _checked(keys, point.text)
+    derived = checked(keys, point.text)
     prompts = {new: loaded.prompts[old] for new, old in enumerate(kept) if old in loaded.prompts}
     return replace(loaded, scenario=derived, prompts=prompts)
 
@@ -44,10 +44,11 @@ def at_rate(loaded: LoadedScenario, rate_per_s: float, visit: int, arm: str, k: 
     keys["comparison"] |= {"baseline": None, "swap": False, "aa_run": None, "unpaired": [], "blocks": None}
     if k is not None:
         keys["arms"][arm]["speculation"] = "on" if k else "off"
-    return replace(loaded, scenario=_checked(keys, f"{rate_per_s:g} requests/s"))
+    return replace(loaded, scenario=checked(keys, f"{rate_per_s:g} requests/s"))
 
 
-def _checked(keys: dict[str, Any], where: str) -> Scenario:
+def checked(keys: dict[str, Any], where: str) -> Scenario:
+    """A changed scenario's keys, checked as a file's are. Raises ScenarioError, which begins with "at" `where`."""
     try:
         return Scenario.model_validate(keys)
     except ValidationError as error:

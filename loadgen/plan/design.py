@@ -22,7 +22,7 @@ class CutStage:
 
 
 @dataclass(frozen=True, slots=True)
-class _Turn:
+class Turn:
     """Arms that are driven at once: one after the other have turns of their own. `block` None: warm-up."""
 
     stage: CutStage
@@ -41,12 +41,12 @@ def segments_of(scenario: Scenario, stages: Sequence[CutStage]) -> tuple[Segment
         windows = scenario.warmup.windows if turn.block is None else 1
         for window in range(windows):
             for arm in turn.arms:
-                segments.append(_segment(len(segments), group, arm, turn, window))
+                segments.append(segment_of(len(segments), group, arm, turn, window))
             group += 1
     return tuple(segments)
 
 
-def _turns(scenario: Scenario, stages: Sequence[CutStage]) -> Iterator[_Turn]:
+def _turns(scenario: Scenario, stages: Sequence[CutStage]) -> Iterator[Turn]:
     arms, repeats, design = tuple(scenario.arms), scenario.passes, scenario.comparison.design
     if design == "restart":
         yield from _restarting(arms, stages, repeats)
@@ -61,30 +61,30 @@ def _turns(scenario: Scenario, stages: Sequence[CutStage]) -> Iterator[_Turn]:
             yield from _interleaved(arms, stage, repeats, scenario.seed)
 
 
-def _warm(stage: CutStage, repeat: int, arms: tuple[str, ...], *, swapped: bool = False) -> Iterator[_Turn]:
+def _warm(stage: CutStage, repeat: int, arms: tuple[str, ...], *, swapped: bool = False) -> Iterator[Turn]:
     if stage.plan.warmup is not None:
-        yield _Turn(stage, repeat, None, arms, swapped)
+        yield Turn(stage, repeat, None, arms, swapped)
 
 
-def _alone(arms: tuple[str, ...], stages: Sequence[CutStage], repeats: int) -> Iterator[_Turn]:
+def _alone(arms: tuple[str, ...], stages: Sequence[CutStage], repeats: int) -> Iterator[Turn]:
     for stage in stages:
         yield from _warm(stage, 0, arms)
         for repeat in range(repeats):
             for block in range(len(stage.blocks)):
-                yield _Turn(stage, repeat, block, arms)
+                yield Turn(stage, repeat, block, arms)
 
 
-def _interleaved(arms: tuple[str, ...], stage: CutStage, repeats: int, seed: int) -> Iterator[_Turn]:
+def _interleaved(arms: tuple[str, ...], stage: CutStage, repeats: int, seed: int) -> Iterator[Turn]:
     n = len(stage.blocks)
     orders = arm_orders(arms, repeats * n, seed, "order", stage.index)
     for arm in orders[0]:
         yield from _warm(stage, 0, (arm,))
     for number, order in enumerate(orders):
         for arm in order:
-            yield _Turn(stage, number // n, number % n, (arm,))
+            yield Turn(stage, number // n, number % n, (arm,))
 
 
-def _sequential(arms: tuple[str, ...], stages: Sequence[CutStage], repeats: int) -> Iterator[_Turn]:
+def _sequential(arms: tuple[str, ...], stages: Sequence[CutStage], repeats: int) -> Iterator[Turn]:
     """In each stage and repeat the arms take turns, reversed where their sum is odd (ABBA)."""
     for stage in stages:
         for repeat in range(repeats):
@@ -92,7 +92,7 @@ def _sequential(arms: tuple[str, ...], stages: Sequence[CutStage], repeats: int)
                 yield from _visit(stage, repeat, arm)
 
 
-def _restarting(arms: tuple[str, ...], stages: Sequence[CutStage], repeats: int) -> Iterator[_Turn]:
+def _restarting(arms: tuple[str, ...], stages: Sequence[CutStage], repeats: int) -> Iterator[Turn]:
     """A repeat is one visit of every arm with all stages; every other repeat goes backwards (ABBA), so that the arm
     that ends one repeat begins the next without a restart."""
     for repeat in range(repeats):
@@ -101,13 +101,13 @@ def _restarting(arms: tuple[str, ...], stages: Sequence[CutStage], repeats: int)
                 yield from _visit(stage, repeat, arm)
 
 
-def _visit(stage: CutStage, repeat: int, arm: str) -> Iterator[_Turn]:
+def _visit(stage: CutStage, repeat: int, arm: str) -> Iterator[Turn]:
     yield from _warm(stage, repeat, (arm,))
     for block in range(len(stage.blocks)):
-        yield _Turn(stage, repeat, block, (arm,))
+        yield Turn(stage, repeat, block, (arm,))
 
 
-def _parallel(arms: tuple[str, ...], stages: Sequence[CutStage], repeats: int, *, swap: bool) -> Iterator[_Turn]:
+def _parallel(arms: tuple[str, ...], stages: Sequence[CutStage], repeats: int, *, swap: bool) -> Iterator[Turn]:
     """With `swap` all stages are driven twice, with the first and with the second half of their blocks, so
     that no stage is tied to one assignment of the nodes."""
     for half in (0, 1) if swap else (None,):
@@ -119,10 +119,11 @@ def _parallel(arms: tuple[str, ...], stages: Sequence[CutStage], repeats: int, *
             for place, number in enumerate(taken):
                 if place == 0:
                     yield from _warm(stage, number // n, arms, swapped=half == 1)
-                yield _Turn(stage, number // n, number % n, arms, half == 1)
+                yield Turn(stage, number // n, number % n, arms, half == 1)
 
 
-def _segment(number: int, group: int, arm: str, turn: _Turn, window: int) -> Segment:
+def segment_of(number: int, group: int, arm: str, turn: Turn, window: int) -> Segment:
+    """The segment of one arm in a turn. `window`: of warm-up."""
     stage = turn.stage.plan
     load: OpenLoop | ClosedLoop
     phase: PhaseName
@@ -157,12 +158,13 @@ def design_of(scenario: Scenario, stages: Sequence[CutStage], segments: Sequence
         baseline=scenario.baseline,
         arms=tuple(scenario.arms),
         repeats=scenario.passes,
-        stages=tuple(_stage_blocks(stage, segments) for stage in stages),
+        stages=tuple(stage_blocks(stage, segments) for stage in stages),
         marks=tuple(_marks(scenario, stages)) if len(scenario.arms) > 1 else (),
     )
 
 
-def _stage_blocks(stage: CutStage, segments: Sequence[Segment]) -> StageBlocks:
+def stage_blocks(stage: CutStage, segments: Sequence[Segment]) -> StageBlocks:
+    """How the stage was cut, and in which order its parts are driven."""
     order: dict[tuple[int, int], list[str]] = {}
     for s in segments:
         if s.stage_index == stage.index and s.phase == "measure":
@@ -185,9 +187,7 @@ def _marks(scenario: Scenario, stages: Sequence[CutStage]) -> Iterator[str]:
         yield "restart: the arms ran one after the other on one node (ABBA over the repeats), each freshly started"
     if comparison.design == "parallel":
         yield from _parallel_marks(scenario)
-    for one, other in combinations(scenario.arms, 2):
-        if _asks_of(scenario.arms[one]) == _asks_of(scenario.arms[other]):
-            yield f"{one} and {other} have the same address and model: a server is compared with itself"
+    yield from compared_with_itself(scenario)
     for stage in stages:
         n = len(stage.blocks) * scenario.passes
         if not stage.plan.paired:
@@ -197,6 +197,13 @@ def _marks(scenario: Scenario, stages: Sequence[CutStage]) -> Iterator[str]:
         load = stage.plan.load
         if stage.plan.paired and isinstance(load, ClosedLoop) and stage.plan.duration_ns is not None:
             yield f"{stage.plan.name} has a time limit: a block that meets it holds fewer cases than in another arm"
+
+
+def compared_with_itself(scenario: Scenario) -> Iterator[str]:
+    """A sentence for each pair of arms that are one server."""
+    for one, other in combinations(scenario.arms, 2):
+        if _asks_of(scenario.arms[one]) == _asks_of(scenario.arms[other]):
+            yield f"{one} and {other} have the same address and model: a server is compared with itself"
 
 
 def _asks_of(arm: Arm) -> tuple[object, ...]:

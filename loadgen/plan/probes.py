@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from loadgen.plan.schedule import Plan, build_plan
+from loadgen.plan.schedule import Plan, run_plan
 from loadgen.plan.streams import unit, words
 from loadgen.plan.types import OpenLoop, Segment
 from loadgen.scenario import ArrivalStage, Comparison, LoadedScenario, Warmup
@@ -22,7 +22,7 @@ def probe_plan(loaded: LoadedScenario) -> Plan:
         "load": [stage], "repeats": 1, "warmup": Warmup(warmup_requests=0), "thresholds": [], "sweep": None,
         "comparison": Comparison(),
     }  # fmt: skip
-    return build_plan(replace(loaded, scenario=loaded.scenario.model_copy(update=update)))
+    return run_plan(replace(loaded, scenario=loaded.scenario.model_copy(update=update)))
 
 
 def probe_segments(

@@ -24,8 +24,16 @@ from loadgen.scenario import LoadedScenario, OwnPrompt, Scenario, Task, Workload
 DRAWN_UNBOUNDED = 4096
 
 
-class _Hash(Protocol):
+class Digest(Protocol):
     def update(self, data: bytes, /) -> None: ...
+
+
+class Cases(Protocol):
+    """Which prompt a request asks: a pure function of its place."""
+
+    def case(self, stage_index: int, phase: PhaseName, index: int) -> Case: ...
+
+    def own_prompt(self, task_index: int, prompt_index: int | None) -> OwnPrompt | None: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +54,7 @@ class Plan:
     design: Design
     workload: Workload
     seed: int
-    _table: CaseTable = field(repr=False)
+    _table: Cases = field(repr=False)
     _prefixes: dict[int, str] = field(default_factory=dict, repr=False)
 
     def case(self, stage_index: int, phase: PhaseName, index: int) -> Case:
@@ -78,18 +86,18 @@ class Plan:
         return self._prefixes[chars]
 
 
-def build_plan(loaded: LoadedScenario) -> Plan:
+def run_plan(loaded: LoadedScenario) -> Plan:
     """The plan of a scenario that has passed its checks. Raises ScenarioError where its own choice of blocks makes too
     many segments of it."""
     scenario = loaded.scenario
     table = CaseTable(loaded)
     stages = plan_stages(scenario)
-    digest = sha256(_canonical(_decisive(loaded)))
+    digest = sha256(canonical(decisive(loaded)))
     drawn, reused = _draw(table, stages, digest)
     cut_stages = [CutStage(i, stage, _blocks(scenario, table, i, stage)) for i, stage in enumerate(stages)]
     refuse_segments(scenario.passes, sum(len(stage.blocks) for stage in cut_stages), len(scenario.arms))
     segments = segments_of(scenario, cut_stages)
-    _add_segments(segments, digest)
+    add_segments(segments, digest)
     return Plan(
         segments=segments,
         hash=digest.hexdigest(),
@@ -111,7 +119,7 @@ def _blocks(scenario: Scenario, table: CaseTable, index: int, stage: StagePlan) 
     return cut(stage, block_count(stage, scenario.passes, asked, float(looked_at.output_len.mean())))
 
 
-def _draw(table: CaseTable, stages: Sequence[StagePlan], digest: _Hash) -> tuple[dict[Part, Drawn], int]:
+def _draw(table: CaseTable, stages: Sequence[StagePlan], digest: Digest) -> tuple[dict[Part, Drawn], int]:
     """Draw one pass's cases into the hash; their tokens by part, and how many use an own prompt again."""
     drawn: dict[Part, Drawn] = {}
     reused = 0
@@ -147,7 +155,7 @@ def _own(columns: Columns) -> list[tuple[int, int]]:
     return list(zip(columns.task[rows].tolist(), columns.prompt_index[rows].tolist(), strict=True))
 
 
-def _decisive(loaded: LoadedScenario) -> dict[str, Any]:
+def decisive(loaded: LoadedScenario) -> dict[str, Any]:
     """The parts of the scenario that decide what is asked and when."""
     scenario = loaded.scenario
     return {
@@ -161,11 +169,11 @@ def _decisive(loaded: LoadedScenario) -> dict[str, Any]:
     }
 
 
-def _canonical(value: object) -> bytes:
+def canonical(value: object) -> bytes:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
 
 
-def _add_segments(segments: Sequence[Segment], digest: _Hash) -> None:
+def add_segments(segments: Sequence[Segment], digest: Digest) -> None:
     """Every segment's label and arrays; arrays that segments share are hashed once."""
     known: dict[int, str] = {}
 
@@ -182,4 +190,4 @@ def _add_segments(segments: Sequence[Segment], digest: _Hash) -> None:
             label += [of(load.due_ns), of(load.index), load.max_in_flight, load.when_full]
         else:
             label += [of(load.start_ns), of(load.stop_ns), load.first_index, load.index_step, load.cases, load.end]
-        digest.update(_canonical(label))
+        digest.update(canonical(label))

@@ -2,8 +2,9 @@
 
 from loadgen.observe import Idle
 from loadgen.record.columns import COLUMNS, EXTRA_COLUMNS, Column
+from loadgen.record.dropping import drop_texts
 from loadgen.record.export import ExportKind, export_table, write_export
-from loadgen.record.reader import list_runs, open_run
+from loadgen.record.reader import list_runs, open_run, read_manifest
 from loadgen.record.schema import HEALTH, REQUESTS, SCRAPES, TELEMETRY, record_schema
 from loadgen.record.types import ArmFacts, Event, Manifest, PhaseRecord, RunData, RunEntry
 from loadgen.record.worker import WorkerRecords, WorkerRecordsSetup
@@ -28,10 +29,12 @@ __all__ = [
     "RunWriter",
     "WorkerRecords",
     "WorkerRecordsSetup",
+    "drop_texts",
     "export_table",
     "list_runs",
     "new_run_id",
     "open_run",
+    "read_manifest",
     "record_schema",
     "write_export",
 ]

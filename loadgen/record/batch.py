@@ -49,7 +49,8 @@ class _Fields:
 
 _OWN = _Fields(
     "arm", "seq", "request_id", "worker", "segment", "stream", "input_len", "input_len_source", "cached_tokens",
-    "output_len", "output_len_source", "unattributed_tokens", "reasoning_len", "max_tokens", "concurrency", "due_ns",
+    "output_len", "output_len_source", "unattributed_tokens", "reasoning_len", "mean_logprob", "max_tokens",
+    "concurrency", "due_ns",
     "sent_ns", "headers_ns", "first_byte_ns", "first_token_ns", "first_answer_ns", "last_token_ns", "end_ns",
     "timestamp_source", "missing_stamps", "outcome", "error_class", "error_status", "finish_reason", "terminal",
     "served_by", "warnings",
@@ -72,14 +73,14 @@ _TIMINGS = _Fields(
     server_decode_s="decode_s",
 )  # fmt: skip
 _DERIVED = _Fields(*(name for name in Derived.__slots__ if name != "absent"))
-_TEXTS = _Fields("prompt", "text")
+_TEXTS = _Fields("prompt", "text", "token_ids")
 
 
 class RequestBatches:
     """Rows by `loadgen.record.schema.REQUESTS`; `batch_size` is joined at the end of the run.
 
     `labels` by segment; `structured` by task index: the server was asked to enforce a JSON Schema.
-    `keep_text`: prompts and answers are stored.
+    `keep_text`: prompts, answers and their token ids are stored.
     """
 
     def __init__(

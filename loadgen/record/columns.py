@@ -157,6 +157,13 @@ EXTRA: tuple[Column, ...] = (
     Column("sampling", _TEXT, "", "all sampling parameters as sent, JSON", "never"),
     Column("input_len_source", _TEXT, "", "where input_len comes from", "no input_len"),
     Column("reasoning_len", _INT, "tokens", "output tokens that are reasoning", _NOT_TOLD),
+    Column(
+        "mean_logprob",
+        _REAL,
+        "nat",
+        "mean log probability of the answer's tokens, as the server told them",
+        "not asked for, or not told",
+    ),
     Column("first_tokens", _INT, "tokens", "cumulative count at the first token-bearing chunk", _NOT_STREAMED),
     Column("first_tokens_assumed", _BOOL, "", "the server did not tell first_tokens: 1 was assumed", _NOT_STREAMED),
     Column(
@@ -196,6 +203,7 @@ EXTRA: tuple[Column, ...] = (
     Column("absent", _TEXT, "", "JSON object: column → why it is null", "never"),
     Column("prompt", _TEXT, "", "the prompt", "the scenario does not keep text"),
     Column("text", _TEXT, "", "the answer", "the scenario does not keep text, or none came"),
+    Column("token_ids", _INTS, "", "token ids of the answer", "the scenario does not keep text, or " + _NOT_TOLD),
 )
 
 COLUMNS: tuple[str, ...] = tuple(column.name for column in CONTRACT)

@@ -78,7 +78,7 @@ def _convert(path: Path, name: str, schema: pa.Schema, tables: Iterator[pa.Table
     temporary = target.with_name(target.name + ".part")
     rows = 0
     try:
-        with pq.ParquetWriter(str(temporary), schema, compression="zstd", **_encoding(schema)) as writer:
+        with pq.ParquetWriter(str(temporary), schema, compression="zstd", **encoding(schema)) as writer:
             for table in tables:
                 writer.write_table(table)
                 rows += table.num_rows
@@ -93,7 +93,7 @@ def _convert(path: Path, name: str, schema: pa.Schema, tables: Iterator[pa.Table
         source.unlink()
 
 
-def _encoding(schema: pa.Schema) -> dict[str, Any]:
+def encoding(schema: pa.Schema) -> dict[str, Any]:
     """A dictionary for texts alone, which repeat. The bytes of chunk times apart, by their place in the number:
     smaller and cheaper than trying a dictionary on them."""
     texts = [field.name for field in schema if field.type == pa.string()]

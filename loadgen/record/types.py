@@ -107,6 +107,8 @@ class Manifest(BaseModel):
     design: str
     #: the design in full: blocks and their order, marks, warm-ups, commands that were run (docs/comparison.md)
     comparison: dict[str, Any] = {}
+    #: what must be known to read what an experiment that is more than a run has found
+    experiment: dict[str, Any] = {}
     length_model: dict[str, Any]
     arms: dict[str, ArmFacts]
     client: dict[str, Any]  # machine, Python, libraries, event loop, timestamp source

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import BaseLoader, ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from loadgen.errors import StorageError
@@ -37,10 +37,32 @@ def page_of(template: str, shown: Sequence[Figure], context: Mapping[str, Any]) 
     )
     common = {
         "policy": policy, "style": Markup(_template("report.css")), "script": Markup(script),
-        "plotly": Markup(plotly), "data": _json([_figure(f) for f in shown]),
-        "figures": [(f, [behind(p) for p in f.panels]) for f in shown],
+        "plotly": Markup(plotly), **drawn_on_page(shown),
     }  # fmt: skip
     return _environment().get_template(template).render({**common, **context})
+
+
+def drawn_on_page(shown: Sequence[Figure]) -> dict[str, Any]:
+    """`figures` for the macro `figures_` of parts.html, and `data` for the script that draws them."""
+    return {
+        "data": _json([_figure(f) for f in shown]),
+        "figures": [(f, [behind(p) for p in f.panels]) for f in shown],
+    }
+
+
+def templates_of(package: str, folder: str) -> Environment:
+    """Templates of another room beside those here: parts.html is drawn alike everywhere; names are text there, too."""
+    return _environment_of(ChoiceLoader([PackageLoader(package, folder), _loader()]))
+
+
+def assets() -> dict[str, bytes]:
+    """What pages of a server load instead of holding it: the style, the script that draws figures, plotly's script.
+    Raises StorageError where plotly's is not installed."""
+    return {
+        "report.css": _template("report.css").encode(),
+        "figures.js": _template("report.js").encode(),
+        "plotly.js": _plotly_script(),
+    }
 
 
 def lines(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
@@ -94,8 +116,16 @@ def _cell(value: str | Cell) -> Cell:
 
 @cache
 def _environment() -> Environment:
+    return _environment_of(_loader())
+
+
+def _loader() -> BaseLoader:
+    return PackageLoader("loadgen", "report/templates")
+
+
+def _environment_of(loader: BaseLoader) -> Environment:
     made = Environment(
-        loader=PackageLoader("loadgen", "report/templates"), autoescape=True, finalize=_final,
+        loader=loader, autoescape=True, finalize=_final,
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
     made.filters |= {"cell": _cell, "notes": _notes}
@@ -113,13 +143,18 @@ def _hash(script: str) -> str:
 
 @cache
 def _plotly() -> tuple[str, str]:
-    """plotly.js of the installed package: gzip in base64, and the hash of its text, by which alone it may run."""
+    """plotly.js: gzip in base64, and the hash of its text, by which alone it may run."""
+    script = _plotly_script()
+    return base64.b64encode(gzip.compress(script, 6, mtime=0)).decode(), _hash(script.decode())
+
+
+@cache
+def _plotly_script() -> bytes:
+    """plotly.js of the installed package."""
     spec = find_spec("plotly")
     places = (spec.submodule_search_locations if spec else None) or ["plotly"]
     path = Path(places[0]) / "package_data" / "plotly.min.js"
     try:
-        script = path.read_bytes()
+        return path.read_bytes()
     except OSError as error:
         raise StorageError(f"the report's figures need plotly.js: {path}: {error.strerror}") from None
-    packed = base64.b64encode(gzip.compress(script, 6, mtime=0)).decode()
-    return packed, _hash(script.decode())

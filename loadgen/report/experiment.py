@@ -16,6 +16,7 @@ from loadgen.report.access import access_tables
 from loadgen.report.anomalies import anomaly_tables
 from loadgen.report.drill import drill_figures, drill_tables
 from loadgen.report.page import SPACE, Cell, Figure, Row, Table, drawn
+from loadgen.report.quality import quality_tables
 
 _STYLES = {"pass": "bold green", "fail": "bold red", "inconclusive": "bold yellow"}
 _MARKS = {"good": "green", "info": "dim", "warning": "yellow", "bad": "red"}
@@ -23,6 +24,7 @@ _TONES = {"good": "green", "warning": "yellow", "bad": "red", "": ""}
 
 #: The tables of each kind, the same for terminal and page.
 TABLES: Mapping[str, Callable[[ExperimentResult], Sequence[Table]]] = {
+    "quality": quality_tables,
     "access": access_tables,
     "anomalies": anomaly_tables,
     "drill": drill_tables,

@@ -36,7 +36,7 @@ Made = tuple[Panel, str | None]
 def figures(summary: Summary) -> list[Figure]:
     """Those of which anything was measured, in the order of the page."""
     made = (
-        _speedup(summary),
+        speedup(whole(summary), list(summary.arms)),
         _decomposition(summary),
         *(_latency(summary, *metric) for metric in LATENCIES),
         _throughput(summary),
@@ -46,13 +46,21 @@ def figures(summary: Summary) -> list[Figure]:
         _outcomes(summary),
         _load(summary),
     )
+    return measured(made)
+
+
+def measured(made: Iterable[Figure]) -> list[Figure]:
+    """Panels of which anything can be drawn."""
     kept = ((f, [p for p in f.panels if drawn(p)]) for f in made)
     return [Figure(f.id, f.title, f.caption, panels, f.note) for f, panels in kept if panels]
 
 
 def whole(summary: Summary) -> list[ComparisonRow]:
     """Rows of whole stages; none where nothing is compared."""
-    rows = [] if isinstance(summary.comparison, Absent) else summary.comparison
+    return [] if isinstance(summary.comparison, Absent) else whole_of(summary.comparison)
+
+
+def whole_of(rows: Iterable[ComparisonRow]) -> list[ComparisonRow]:
     return [r for r in rows if (r.task_type, r.input_segment, r.output_segment) == (None, None, None)]
 
 
@@ -105,55 +113,61 @@ def _figure(id_: str, title: str, caption: str, panels: Sequence[Made]) -> Figur
     return Figure(id_, title, caption, [p for p, _ in kept], joined((*(s for _, s in kept), fewer)))
 
 
-def _by_level(summary: Summary, title: str, of: Callable[[ComparisonRow], N]) -> Made:
+def _by_level(rows: Sequence[ComparisonRow], arms: Sequence[str], title: str, of: Callable[[ComparisonRow], N]) -> Made:
     """A factor of the comparison by load and candidate."""
-    rows = whole(summary)
     lines: list[Line] = [
         (arm, colour, {level(r): point(of(r), "times") for r in rows if r.candidate == arm})
-        for colour, arm in enumerate(summary.arms)
+        for colour, arm in enumerate(arms)
         if any(r.candidate == arm for r in rows)
     ]
     return _panel(title, "load", _union([[level(r) for r in rows]]), lines, "times", reference=1.0)
 
 
-def _speedup(summary: Summary) -> Figure:
-    rows = whole(summary)
+def speedup(rows: Sequence[ComparisonRow], arms: Sequence[str]) -> Figure:
+    """`rows` of whole stages; a candidate's colour is its place among `arms`."""
     whys: dict[str, list[str]] = {}
     for r in rows:
         whys[r.speedup.why] = list(dict.fromkeys([*whys.get(r.speedup.why, []), level(r)]))
     told = "; ".join(f"{', '.join(levels[:CATEGORIES])}: {why}" for why, levels in whys.items())
     caption = f"Above 1 the candidate is faster than {rows[0].baseline}. {told}. {_BARS} {_HOLLOW}" if rows else ""
     panels = [
-        _by_level(summary, "Speedup", lambda r: r.speedup.value),
-        _by_level(summary, "of time per token (TPOT)", lambda r: r.speedup.tpot),
-        _by_level(summary, "of whole responses", lambda r: r.speedup.total_time),
+        _by_level(rows, arms, "Speedup", lambda r: r.speedup.value),
+        _by_level(rows, arms, "of time per token (TPOT)", lambda r: r.speedup.tpot),
+        _by_level(rows, arms, "of whole responses", lambda r: r.speedup.total_time),
     ]
     return _figure("speedup", "Speedup by load", caption, panels)
 
 
+_PARTS = (
+    ("e_decode", "E, tokens per step"),
+    ("c", "c, cost of a step"),
+    ("speedup_decode", "E ÷ c, speed of decoding"),
+)
+_FROM_WHERE = "Where the speed comes from: decoding is E ÷ c times as fast"
+_E_AND_C = (
+    "E: tokens per decode step, candidate ÷ baseline. c: cost of a step, candidate ÷ baseline. "
+    "Decoding gains where E is above c. "
+)
+
+
 def _decomposition(summary: Summary) -> Figure:
-    parts = (
-        ("e_decode", "E, tokens per step"),
-        ("c", "c, cost of a step"),
-        ("speedup_decode", "E ÷ c, speed of decoding"),
-    )
-    caption = (
-        "E: tokens per decode step, candidate ÷ baseline. c: cost of a step, candidate ÷ baseline. "
-        "Decoding gains where E is above c. "
-    )
-    title = "Where the speed comes from: decoding is E ÷ c times as fast"
-    if whole(summary):
-        made = [_by_level(summary, name, lambda r, key=key: getattr(r, key)) for key, name in parts]  # type: ignore[misc]
-        return _figure("decomposition", title, f"{caption}{_BARS} {_HOLLOW}", made)
-    rows, panels = summary.decomposition, []
-    for key, name in parts:
+    if rows := whole(summary):
+        return decomposition(rows, list(summary.arms))
+    pooled, panels = summary.decomposition, []
+    for key, name in _PARTS:
         lines: list[Line] = [
-            (arm, colour, {r.stage: point(getattr(r, key), "times") for r in rows if r.candidate == arm})
+            (arm, colour, {r.stage: point(getattr(r, key), "times") for r in pooled if r.candidate == arm})
             for colour, arm in enumerate(summary.arms)
-            if any(r.candidate == arm for r in rows)
+            if any(r.candidate == arm for r in pooled)
         ]
-        panels.append(_panel(name, "load", _union([[r.stage for r in rows]]), lines, "times", reference=1.0))
-    return _figure("decomposition", title, f"{caption}Pooled means without intervals.", panels)
+        panels.append(_panel(name, "load", _union([[r.stage for r in pooled]]), lines, "times", reference=1.0))
+    return _figure("decomposition", _FROM_WHERE, f"{_E_AND_C}Pooled means without intervals.", panels)
+
+
+def decomposition(rows: Sequence[ComparisonRow], arms: Sequence[str]) -> Figure:
+    """As `speedup`."""
+    made = [_by_level(rows, arms, name, lambda r, key=key: getattr(r, key)) for key, name in _PARTS]  # type: ignore[misc]
+    return _figure("decomposition", _FROM_WHERE, f"{_E_AND_C}{_BARS} {_HOLLOW}", made)
 
 
 def _latency(summary: Summary, metric: str, title: str) -> Figure:

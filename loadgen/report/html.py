@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from loadgen.analyze import Absent, ExperimentResult, Finding, Summary
+from loadgen.analyze import Absent, ExperimentResult, Finding, QualityResult, Summary
 from loadgen.record import Manifest
 from loadgen.report.attention import attention
 from loadgen.report.document import lines, page_of
@@ -40,6 +40,7 @@ def _experiment(found: ExperimentResult | None) -> dict[str, Any] | None:
         "tables": [found_rows(found), *experiment_tables(found)],
         "findings": [(f, lines(f.numbers), lines(f.conditions)) for f in kept],
         "note": note,
+        "texts": isinstance(found, QualityResult) and found.text_kept,
     }
 
 

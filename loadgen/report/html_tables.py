@@ -8,7 +8,7 @@ from typing import Any
 from loadgen.analyze import Absent, ComparisonRow, D, G, Metric, Summary
 from loadgen.record import Manifest
 from loadgen.report import stability
-from loadgen.report.figures import level, whole
+from loadgen.report.figures import level, whole_of
 from loadgen.report.format import DASH, count, number, percent, seconds, share_range
 from loadgen.report.page import SPACE, Cell, Row, Table, Unit, bounded, joined, shown, told
 from loadgen.report.resources import page_tables
@@ -35,8 +35,9 @@ _COMPARED = (
 
 def tables(summary: Summary, manifest: Manifest) -> dict[str, list[Table]]:
     """By section of the page. Tables without rows are left out."""
+    rows = [] if isinstance(summary.comparison, Absent) else summary.comparison
     made: dict[str, list[Table]] = {
-        "comparison": [_compared(whole(summary)), _parts(summary), _numbers(whole(summary))],
+        "comparison": compared(rows),
         "arms": [_arm(name, arm.overall, arm.by) for name, arm in summary.arms.items()],
         "failures": [_failures(summary)],
         "resources": page_tables(summary.resources),
@@ -72,6 +73,12 @@ def _bound(value: float | None, unit: Unit, absent: str) -> str:
     return absent if value is None else shown(value, unit)
 
 
+def compared(rows: Sequence[ComparisonRow]) -> list[Table]:
+    """Whole stages, their parts, and every number of both arms."""
+    stages = whole_of(rows)
+    return [_compared(stages), _parts(rows), _numbers(stages)]
+
+
 def _compared(rows: Sequence[ComparisonRow]) -> Table:
     kept, note = bounded([_compared_row(r) for r in rows], ROWS, "rows")
     family = max((r.family for r in rows), default=1)
@@ -90,8 +97,7 @@ def _compared_row(r: ComparisonRow) -> Row:
     return Row(cells, _TONE.get(r.verdict_word, ""))
 
 
-def _parts(summary: Summary) -> Table:
-    rows = [] if isinstance(summary.comparison, Absent) else summary.comparison
+def _parts(rows: Sequence[ComparisonRow]) -> Table:
     parts = [r for r in rows if r.task_type or r.input_segment or r.output_segment]
     kept, note = bounded([_part(r) for r in parts], ROWS, "rows")
     head = ("load", "arm", "task", "input", "output", "shown", "requests", "per token", "whole response", "acceptance",

@@ -16,7 +16,7 @@ _HEAD = {"pass": "✅ pass", "fail": "❌ fail", "inconclusive": "❔ inconclusi
 def render_markdown(verdict: Verdict, resources: Resources | None = None) -> str:
     """GitHub's Markdown; below the thresholds what the arms used and cost, where any of it is known. Names of servers
     and scenarios are shown as they are, never as markup."""
-    lines = [f"## specload: {_HEAD[verdict.verdict]}", "", *(f"- {_plain(reason)}" for reason in _reasons(verdict))]
+    lines = [f"## specload: {_HEAD[verdict.verdict]}", "", *(f"- {plain(reason)}" for reason in _reasons(verdict))]
     lines += [
         "",
         "| threshold | result | measured | 95 % interval | limit | n |",
@@ -24,10 +24,10 @@ def render_markdown(verdict: Verdict, resources: Resources | None = None) -> str
         *map(_row, verdict.thresholds),
     ]
     if resources is not None:
-        lines += markdown_lines(resources, _code, _plain)
+        lines += markdown_lines(resources, code, plain)
     if verdict.notes:
-        lines += ["", *(f"> {_plain(note)}<br>" for note in verdict.notes)]
-    lines += ["", f"Run {_code(verdict.run_id)}", "", "```sh", *map(_shell, verdict.reproduce), "```"]
+        lines += ["", *(f"> {plain(note)}<br>" for note in verdict.notes)]
+    lines += ["", f"Run {code(verdict.run_id)}", "", "```sh", *map(_shell, verdict.reproduce), "```"]
     return "\n".join(lines) + "\n"
 
 
@@ -42,7 +42,7 @@ def _row(result: Result) -> str:
     unit = f" {result.unit}" if result.unit not in ("", "×") else result.unit
     than = {"ratio": " × baseline", "difference": f"{unit} above baseline", None: unit}[result.relative]
     cells = [
-        _code(result.name),
+        code(result.name),
         _MARKS[result.ok],
         "–" if result.value is None else f"{_number(result.value, '–')}{unit}",
         interval,
@@ -56,12 +56,12 @@ def _number(value: float | None, absent: str) -> str:
     return absent if value is None else f"{value:.4g}"
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Markup characters escaped, on one line."""
     return re.sub(r"([\\`*_{}\[\]<>#|~])", r"\\\1", " ".join(printable(text).split()))
 
 
-def _code(text: str) -> str:
+def code(text: str) -> str:
     return f"`{' '.join(printable(text).replace('`', chr(39)).split())}`"
 
 

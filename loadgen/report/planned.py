@@ -84,13 +84,16 @@ def render_plan(plan: Plan, stages: Sequence[Stage], limits: Limits, console: Co
     design = plan.design
     if design.name is not None:
         console.print(f"design: {design.name}, {' and '.join(design.arms)}, {design.repeats} repeats.", markup=False)
-    guess, tokens = estimate(plan), plan.totals.output_tokens
+    console.print(f"In all, warm-up, arms and repeats included: {asked_in_all(plan)}. Cost: {cost_of(plan, limits)}.")
+    console.print(Text(f"caps ({limits.environment}): {caps_of(limits)}", style="dim"))
+
+
+def cost_of(plan: Plan, limits: Limits) -> str:
+    """In words, by the price of the scenario or its targets."""
     price = limits.price_per_million_output_tokens
-    cost = "not known (no safety.price_per_million_output_tokens)"
-    if price is not None:
-        cost = f"at most {price * (tokens or guess.output_tokens) / 1e6:,.2f}"
-    console.print(f"In all, warm-up, arms and repeats included: {asked_in_all(plan)}. Cost: {cost}.")
-    console.print(Text(f"caps ({limits.environment}): {_caps(limits)}", style="dim"))
+    if price is None:
+        return "not known (no safety.price_per_million_output_tokens)"
+    return f"at most {price * (plan.totals.output_tokens or estimate(plan).output_tokens) / 1e6:,.2f}"
 
 
 def asked_in_all(plan: Plan) -> str:
@@ -109,6 +112,6 @@ def _level(stage: Stage) -> str:
     return f"{level.start:g} → {level.end:g}" if isinstance(level, Ramp) else f"{level:g}"
 
 
-def _caps(limits: Limits) -> str:
+def caps_of(limits: Limits) -> str:
     caps = {f: getattr(limits, f) for f in limits.__dataclass_fields__ if f != "environment"}
     return ", ".join(f"{name} {value:,.10g}" for name, value in caps.items() if value is not None) or "none"

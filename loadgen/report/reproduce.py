@@ -9,7 +9,8 @@ from loadgen.record import Manifest
 
 def reproduce(manifest: Manifest) -> tuple[str, ...]:
     """Commands: the same run again, and its numbers from the records."""
-    again = ["specload", "run", manifest.scenario_path or "SCENARIO.yaml"]
+    command = "quality" if manifest.experiment.get("passes") else "run"
+    again = ["specload", command, manifest.scenario_path or "SCENARIO.yaml"]
     for override in manifest.overrides:
         again += ["--set", override]
     for name, url in manifest.arm_urls.items():

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, SecretStr, Tag, model_validator
 
-from loadgen.scenario.base import BaseUrl, FilePath, Loc, Model, PageUrl, ProxyUrl, Seconds, refuse
+from loadgen.scenario.base import BaseUrl, FilePath, IpText, Loc, Model, PageUrl, ProxyUrl, Seconds, refuse
 from loadgen.scenario.telemetry import Telemetry
 from loadgen.scenario.tls import TlsKeys
 
@@ -28,6 +28,7 @@ _Word = Annotated[str, Field(min_length=1)]
 Command = Annotated[
     Annotated[_Word, Tag("shell")] | Annotated[list[_Word], Field(min_length=1), Tag("argv")], Discriminator(_shape)
 ]
+HostName = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[^\s/@]+$")]
 HEADER_NAME = r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"  # RFC 9110 token
 
 
@@ -77,6 +78,11 @@ class Arm(Model):
         "connection to each replica",
     )
     tls: TlsKeys | None = Field(None, description="certificates, where the public authorities will not do")
+    resolve: dict[HostName, IpText] = Field(
+        default_factory=dict,
+        description="addresses of hosts of its URLs, which are then not looked up: host to IP address, as curl's "
+        "--resolve; names in TLS stay what they are",
+    )
     headers: dict[str, SecretStr] = Field(
         default_factory=dict, description="further request headers; values are secret and stored nowhere"
     )
@@ -135,6 +141,8 @@ def _reach(arm: Arm) -> list[tuple[Loc, str]]:
     problems: list[tuple[Loc, str]] = []
     if arm.proxy_auth is not None and arm.proxy is None:
         problems.append((("proxy_auth",), "needs proxy"))
+    if arm.resolve and arm.proxy is not None:
+        problems.append((("resolve",), "contradicts proxy: the proxy looks names up"))
     if arm.http2 and not all(secure):
         problems.append((("http2",), "needs https:// URLs: HTTP/2 is agreed on in TLS"))
     if arm.tls is not None and not any(url.startswith("https://") for url in (*urls, *(arm.metrics_urls or ()))):

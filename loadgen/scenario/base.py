@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
@@ -93,6 +94,13 @@ def _proxy_url(url: str) -> str:
     return url.rstrip("/")
 
 
+def _ip_text(text: str) -> str:
+    try:
+        return str(ip_address(text))
+    except ValueError:
+        raise ValueError("must be an IP address like 10.0.0.7 or fd00::7") from None
+
+
 def _below_scenario(path: Path, info: ValidationInfo) -> Path:
     """Files are relative to the scenario file: `load_scenario` passes its folder as context["base"]."""
     path = path.expanduser() if path.parts[:1] == ("~",) else path
@@ -105,5 +113,7 @@ BaseUrl = Annotated[str, AfterValidator(_base_url)]
 PageUrl = Annotated[str, AfterValidator(_page_url)]
 #: URL of a proxy, without credentials
 ProxyUrl = Annotated[str, AfterValidator(_proxy_url)]
+#: an IPv4 or IPv6 address
+IpText = Annotated[str, AfterValidator(_ip_text)]
 #: written as text; relative to the scenario file
 FilePath = Annotated[Path, Field(strict=False), AfterValidator(_below_scenario)]

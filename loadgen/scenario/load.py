@@ -6,16 +6,20 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from loadgen.errors import ScenarioError
 from loadgen.scenario.base import Loc
+from loadgen.scenario.known_answers import BUILT_IN, KnownAnswer, read_known_answers
 from loadgen.scenario.model import Scenario
 from loadgen.scenario.problems import sentences
 from loadgen.scenario.prompts import PromptSet, read_prompts
+from loadgen.scenario.quality import QualityPass
 from loadgen.scenario.yaml_text import MAX_BYTES, Document, dotted, parse
+
+M = TypeVar("M", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +27,15 @@ class LoadedScenario:
     """A scenario and what was read with it.
 
     `path` is None for a scenario made in code. `text_sha256` is of the file's bytes, before `--set` and
-    `--arm`. `prompts`: own prompts by the index of their task in `scenario.workload.tasks`."""
+    `--arm`. `prompts`: own prompts by the index of their task in `scenario.workload.tasks`. `known`: cases of
+    `quality.known_answers`. `passes`: laid out by `loadgen.plan.quality_scenario`, else none."""
 
     scenario: Scenario
     path: Path | None
     text_sha256: str
     prompts: dict[int, PromptSet] = field(default_factory=dict)
+    known: tuple[KnownAnswer, ...] = ()
+    passes: tuple[QualityPass, ...] = ()
 
 
 def load_scenario(
@@ -40,54 +47,78 @@ def load_scenario(
     URL; makes the arm, or replaces its url or urls. Files named in the scenario are relative to it.
     Raises ScenarioError with every problem: file:line (or the option), key, what is allowed."""
     path = Path(path)
-    data = _read(path)
-    try:
-        document = parse(data.decode("utf-8-sig"), str(path))
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise ScenarioError([f"{path}:{line}: is not UTF-8 text"]) from None
-    _usable(document)
+    data = _read(path, "scenario")
+    document = document_of(data, str(path))
     _set_arms(document, arms or {})
     for override in overrides:
-        _set(document, override)
+        set_key(document, override)
     _stale_pages(document, arms or {})
-    scenario = _validate(document, path.absolute().parent)
+    return scenario_of(document, path.absolute().parent, hashlib.sha256(data).hexdigest(), path)
+
+
+def document_of(data: bytes, name: str, what: str = "a scenario begins with version: 1 and a name") -> Document:
+    """A file's bytes as a mapping with marks; `name` is the file in messages. Raises ScenarioError."""
+    if len(data) > MAX_BYTES:
+        raise ScenarioError([f"{name}: is larger than {MAX_BYTES >> 20} MiB: {what}"])
+    try:
+        document = parse(data.decode("utf-8-sig"), name)
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ScenarioError([f"{name}:{line}: is not UTF-8 text"]) from None
+    if not document.problems and not isinstance(document.value, dict):
+        found = "is empty" if document.value is None else "must be a mapping of keys to values"
+        document.problems.append(f"{document.where(())}: {found}; {what}")
+    if document.problems:
+        raise ScenarioError(document.problems)
+    return document
+
+
+def scenario_of(document: Document, base: Path, text_sha256: str, path: Path | None = None) -> LoadedScenario:
+    """What a document comes to. Files that it names are relative to `base`. Raises ScenarioError with every problem,
+    those already found in the document among them."""
+    scenario = model_of(document, Scenario, base)
     prompts, problems = read_prompts(scenario)
+    known, wrong = _known(scenario)
+    if problems or wrong:
+        raise ScenarioError([*problems, *wrong])
+    return LoadedScenario(scenario, path, text_sha256, prompts, known)
+
+
+def _known(scenario: Scenario) -> tuple[tuple[KnownAnswer, ...], list[str]]:
+    """Own known answers and, where they are asked for, the built-in ones."""
+    keys = scenario.quality.known_answers
+    own, problems = ((), []) if keys.file is None else read_known_answers(keys.file)
+    return (*(BUILT_IN if keys.built_in else ()), *own), problems
+
+
+def load_model(path: Path, model: type[M], what: str) -> M:
+    """Any file that is written like a scenario, as `model`; `what` it is, for messages. Raises ScenarioError with every
+    problem: file:line, key, what is allowed."""
+    return model_of(document_of(_read(path, what), str(path), f"not a {what}"), model, path.absolute().parent)
+
+
+def model_of(document: Document, model: type[M], base: Path) -> M:
+    """Raises what is wrong with the document, if anything, together with what is wrong in the result."""
+    problems = list(document.problems)
+    try:
+        found = model.model_validate(document.value, context={"base": base})
+    except ValidationError as error:
+        raise ScenarioError(problems + sentences(error, model, document.where)) from None
     if problems:
         raise ScenarioError(problems)
-    return LoadedScenario(scenario, path, hashlib.sha256(data).hexdigest(), prompts)
+    return found
 
 
-def _read(path: Path) -> bytes:
+def _read(path: Path, what: str) -> bytes:
     try:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "not a usable path"
-        raise ScenarioError([f"{path}: scenario cannot be read: {reason}"]) from None
+        raise ScenarioError([f"{path}: {what} cannot be read: {reason}"]) from None
     if len(data) > MAX_BYTES:
-        raise ScenarioError([f"{path}: is larger than {MAX_BYTES >> 20} MiB: not a scenario"])
+        raise ScenarioError([f"{path}: is larger than {MAX_BYTES >> 20} MiB: not a {what}"])
     return data
-
-
-def _usable(document: Document) -> None:
-    if not document.problems and not isinstance(document.value, dict):
-        what = "is empty" if document.value is None else "must be a mapping of keys to values"
-        document.problems.append(f"{document.where(())}: {what}; a scenario begins with version: 1 and a name")
-    if document.problems:
-        raise ScenarioError(document.problems)
-
-
-def _validate(document: Document, base: Path) -> Scenario:
-    """Raises what is wrong with the options, if anything, together with what is wrong in the result."""
-    problems = list(document.problems)
-    try:
-        scenario = Scenario.model_validate(document.value, context={"base": base})
-    except ValidationError as error:
-        raise ScenarioError(problems + sentences(error, Scenario, document.where)) from None
-    if problems:
-        raise ScenarioError(problems)
-    return scenario
 
 
 def _set_arms(document: Document, arms: Mapping[str, str]) -> None:
@@ -121,7 +152,8 @@ def _stale_pages(document: Document, arms: Mapping[str, str]) -> None:
             )
 
 
-def _set(document: Document, override: str) -> None:
+def set_key(document: Document, override: str) -> None:
+    """Change one key, as `--set`; what is wrong with it joins the document's problems."""
     key, equals, text = override.partition("=")
     keys = key.strip().split(".")
     option = f"--set {key.strip()}"

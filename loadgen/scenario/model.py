@@ -37,6 +37,8 @@ from loadgen.scenario.comparison import (
 from loadgen.scenario.disruption_checks import disruption_problems
 from loadgen.scenario.drill import Drill, drill_problems
 from loadgen.scenario.limits import Limits, Safety, combine
+from loadgen.scenario.quality import QualityKeys
+from loadgen.scenario.quality_checks import quality_problems
 from loadgen.scenario.soak_checks import soak_problems
 from loadgen.scenario.stages import ArrivalStage, ConcurrencyStage, Ramp, Stage, named
 from loadgen.scenario.sweep import Sweep
@@ -122,11 +124,12 @@ class Scenario(Model):
     environment: Environment = Field(
         "production", description="what may be done to the targets: sets the caps of safety"
     )
-    experiment: Literal["run", "soak", "anomalies", "drill", "access"] = Field(
+    experiment: Literal["run", "soak", "quality", "anomalies", "drill", "access"] = Field(
         "run",
-        description="shape of the work; soak: a long steady load, judged for drifts (docs/soak.md); anomalies: bad "
-        "requests under normal load (docs/anomalies.md); drill: the kill switch pulled under load (docs/drill.md); "
-        "access: who is let in (docs/access.md)",
+        description="shape of the work; soak: a long steady load, judged for drifts (docs/soak.md); quality: the arms' "
+        "answers compared (docs/quality.md), as `specload quality` does with any run; anomalies: bad requests under "
+        "normal load (docs/anomalies.md); drill: the kill switch pulled under load (docs/drill.md); access: who is let "
+        "in (docs/access.md)",
     )
     seed: Annotated[int, Field(ge=0, le=2**63 - 1)] = Field(
         0, description="same seed, same plan: cases, prompts, due times"
@@ -155,6 +158,7 @@ class Scenario(Model):
     anomalies: AnomalyKeys = Field(AnomalyKeys(), description="what experiment: anomalies sends beside the load")
     drill: Drill | None = Field(None, description="of experiment: drill: the kill switch, and when it is pulled")
     sweep: Sweep | None = Field(None, description="settings that `specload sweep` tries, one run each")
+    quality: QualityKeys = Field(QualityKeys(), description="how `specload quality` compares the arms' answers")
     canary: CanaryKeys | None = Field(None, description="what `specload canary` watches, for as long as it runs")
 
     @property
@@ -213,6 +217,7 @@ class Scenario(Model):
         problems += comparison_problems(self)
         problems += soak_problems(self)
         problems += disruption_problems(self)
+        problems += quality_problems(self)
         problems += anomaly_problems(self)
         problems += drill_problems(self)
         problems += sweep_problems(self, limits)

@@ -14,6 +14,7 @@ from pydantic import SecretStr
 
 from loadgen.errors import ScenarioError
 from loadgen.scenario.arms import Arm
+from loadgen.scenario.pinned import PinnedTransport
 from loadgen.scenario.secrets import read_secret
 from loadgen.scenario.tls import TlsKeys
 
@@ -23,7 +24,8 @@ class Reach:
     """An arm's own way to its servers; can be pickled and compared. The default is the usual one: direct, HTTP/1.1,
     certificates checked against the public authorities (certifi).
 
-    `proxy`: http(s)://host:port, `proxy_auth` is "user:password" for it.
+    `proxy`: http(s)://host:port, `proxy_auth` is "user:password" for it. `resolve`: (host, IP address) of hosts
+    that are not looked up.
     """
 
     arm: str = ""
@@ -34,6 +36,7 @@ class Reach:
     client_cert: Path | None = None
     client_key: Path | None = None
     verify: bool = True
+    resolve: tuple[tuple[str, str], ...] = ()
 
     @property
     def plain_because(self) -> str | None:
@@ -56,6 +59,9 @@ class Reach:
 
     def httpx_options(self) -> dict[str, Any]:
         """Options of an `httpx.AsyncClient` that reaches the same servers. HTTP/2 only where the server takes it."""
+        if self.resolve:
+            pinned = PinnedTransport(dict(self.resolve), verify=self.ssl_context(), http2=self.http2)
+            return {"trust_env": False, "transport": pinned}
         proxy = None if self.proxy is None else httpx.Proxy(self.proxy, auth=self.proxy_account())
         return {"trust_env": False, "verify": self.ssl_context(), "proxy": proxy, "http2": self.http2}
 
@@ -68,7 +74,10 @@ def reach_of(name: str, arm: Arm) -> Reach:
     auth = None if arm.proxy_auth is None else read_secret(arm.proxy_auth, f"arms.{name}.proxy_auth")
     if auth is not None and ":" not in auth.get_secret_value():
         raise ScenarioError([f"arms.{name}.proxy_auth must hold user:password"])
-    reach = Reach(name, arm.proxy, auth, arm.http2, tls.ca, tls.client_cert, tls.client_key, tls.verify)
+    reach = Reach(
+        name, arm.proxy, auth, arm.http2, tls.ca, tls.client_cert, tls.client_key, tls.verify,
+        tuple((host.lower(), address) for host, address in arm.resolve.items()),
+    )  # fmt: skip
     reach.ssl_context()
     return reach
 

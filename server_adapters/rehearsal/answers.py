@@ -31,6 +31,7 @@ class Card:
     endpoint: Endpoint
     prompt_token_ids: Sequence[int]
     return_token_ids: bool
+    tokens_as_ids: bool = False
 
 
 @dataclass(frozen=True, slots=True)

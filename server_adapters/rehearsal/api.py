@@ -98,6 +98,7 @@ class Face:
             endpoint,
             ids,
             bool(asked.return_token_ids),
+            bool(asked.return_tokens_as_token_ids),
         )
         if not asked.stream:
             return WholeAnswer(self.runner, stream, card, self._level)

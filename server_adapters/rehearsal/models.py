@@ -84,9 +84,18 @@ class Models:
         self._gate = Gate({task: [prompt for prompt, _ in docs[:200]] for task, docs in texts.items()})
         self.views = RowViews(_ROW_LIMIT)
 
+    def begun(self, prompt_token_ids: Sequence[int]) -> tuple[Sequence[int], Sequence[int]]:
+        """A prompt, and what it holds of its answer: the tokens after the assistant's last mark, where no user speaks
+        after it. So an answer that has begun goes on as it would have."""
+        ids, mark = list(prompt_token_ids), self.tokenizer.assistant_id
+        if mark not in ids:
+            return prompt_token_ids, ()
+        at = len(ids) - ids[::-1].index(mark)
+        return (prompt_token_ids, ()) if self.tokenizer.user_id in ids[at:] else (ids[:at], ids[at:])
+
     def classify(self, prompt_token_ids: Sequence[int]) -> TaskType:
         """Task of a prompt, from the tokens after its last user mark (all of them where there is none)."""
-        ids = list(prompt_token_ids)
+        ids = list(self.begun(prompt_token_ids)[0])
         if self.tokenizer.user_id in ids:
             ids = ids[len(ids) - ids[::-1].index(self.tokenizer.user_id) :]
         return self._gate.task_type(self.tokenizer.decode(ids))

@@ -73,6 +73,7 @@ class Asked(BaseModel):
     cache_salt: str | None = None
     priority: int = 0
     return_token_ids: bool | None = None
+    return_tokens_as_token_ids: bool | None = None
 
     @property
     def include_usage(self) -> bool:

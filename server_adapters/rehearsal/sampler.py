@@ -76,8 +76,11 @@ class SequenceSampler:
         self._target, self._draft = models.target[task_type], models.draft[task_type]
         self._break_tables = self._target.symbols.tables
         self._breaks = 0
-        self._target_node, self._draft_node = models.start(task_type, prompt_token_ids)
+        prompt, said = models.begun(prompt_token_ids)
+        self._target_node, self._draft_node = models.start(task_type, prompt)
         self._stale_node = self._draft_node
+        for token in said:
+            self._go_on(token)
         self._uniforms = uniforms(seed)
         shape = RowShape(
             params.temperature, params.top_p, params.top_k, min_p=params.min_p, logit_bias=params.logit_bias
@@ -176,13 +179,17 @@ class SequenceSampler:
         for token in emitted:
             if raws is not None:
                 raws.append(self._raw(self._target_node))
-            table = self._break_tables[token]
-            self._breaks = self._breaks + 1 if table is not None else 0 if token == self._eos_id else self._breaks
-            symbol = self._target.symbols.symbol(token, self._breaks)
-            self._target_node = self._target.advance(self._target_node, symbol)
-            self._stale_node, self._draft_node = self._draft_node, self._draft.advance(self._draft_node, symbol)
+            self._go_on(token)
         self._said(emitted, raws)
         return emitted, accepted
+
+    def _go_on(self, token: int) -> None:
+        """Both models after one more token of the answer."""
+        table = self._break_tables[token]
+        self._breaks = self._breaks + 1 if table is not None else 0 if token == self._eos_id else self._breaks
+        symbol = self._target.symbols.symbol(token, self._breaks)
+        self._target_node = self._target.advance(self._target_node, symbol)
+        self._stale_node, self._draft_node = self._draft_node, self._draft.advance(self._draft_node, symbol)
 
     def _said(self, emitted: Sequence[int], raws: Sequence[Floats] | None) -> None:
         """Book emitted tokens; `raws` are the target's distributions they stood in, where they are wanted."""

@@ -205,7 +205,9 @@ class WholeAnswer(Response):
 def logprobs_text(runner: Runner, stream: Stream, card: Card) -> LogprobsText | None:
     """What writes the log probabilities of an answer; None where they are not asked for."""
     top = stream.request.sampling.logprobs
-    return None if top is None else LogprobsText(runner.engine.tokenizer, top, chat=card.endpoint == "chat")
+    return None if top is None else LogprobsText(
+        runner.engine.tokenizer, top, chat=card.endpoint == "chat", as_ids=card.tokens_as_ids
+    )  # fmt: skip
 
 
 async def while_connected(work: Any, runner: Runner, stream: Stream, receive: Receive) -> None:

@@ -12,6 +12,7 @@ import typer
 import yaml
 
 from loadgen.cli.entry import app
+from loadgen.service import load_config
 from server_adapters.rehearsal.__main__ import parser
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -60,7 +61,7 @@ def test_docker_compose_takes_it(profiles: tuple[str, ...], services: Services, 
 
 def test_what_starts_without_a_profile(services: Services) -> None:
     assert {name for name, service in services.items() if not service.get("profiles")} == {
-        "baseline", "candidate", "watch", "prometheus", "alertmanager", "grafana",
+        "baseline", "candidate", "service", "watch", "prometheus", "alertmanager", "grafana",
     }  # fmt: skip
 
 
@@ -106,7 +107,9 @@ def test_no_secret_is_in_it(services: Services) -> None:
     assert (grafana["GF_AUTH_BASIC_ENABLED"], grafana["GF_AUTH_ANONYMOUS_ORG_ROLE"]) == ("false", "Viewer")
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if n in ("baseline", "candidate", "watch", "vllm-watch", "run")])
+@pytest.mark.parametrize(
+    "name", [n for n in NAMES if n in ("baseline", "candidate", "service", "watch", "vllm-watch", "run")]
+)
 def test_the_command_line_takes_our_commands(name: str, services: Services) -> None:
     """And what listens, listens on a port that compose publishes, which the health check asks."""
     service = services[name]
@@ -120,7 +123,23 @@ def test_the_command_line_takes_our_commands(name: str, services: Services) -> N
     group = typer.main.get_command(app)
     assert hasattr(group, "commands")
     found = group.commands[command].make_context(command, list(arguments)).params
-    assert (found["metrics_host"], found["metrics_port"]) == ("0.0.0.0", port)
+    name = "" if command == "serve" else "metrics_"
+    assert (found[f"{name}host"], found[f"{name}port"]) == ("0.0.0.0", port)
+
+
+def test_the_services_configuration_is_one(services: Services, compose: dict[str, Any]) -> None:
+    """Its targets are compose's servers at their ports; it has no token, and its files are where volumes are."""
+    (source, place, _), *others = volumes(services["service"])
+    found = load_config(ROOT / source, "0.0.0.0", 8080)
+    assert found.tokens == []
+    for name, target in found.targets.items():
+        assert addresses((target.url or "").split("//")[-1]) == {(name, *container_ports(services[name]))}
+    assert set(found.targets) == {name for name in services if name.removeprefix("vllm-") in ("baseline", "candidate")}
+    home = Path(place).parent
+    kept = {Path(target) for _, target, *_ in others}
+    written = yaml.safe_load((ROOT / source).read_text())["folders"]
+    assert all(any(home / path == k or k in (home / path).parents for k in kept) for path in written.values())
+    assert {*found.listen.hostnames} >= {"service", "localhost", "127.0.0.1"}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -151,8 +170,8 @@ def test_targets_of_every_folder_are_there(services: Services) -> None:
             else:
                 assert int(port) in container_ports(services[host])
                 assert {*services[host].get("profiles", ())} <= {"run", *(["gpu"] if folder == "targets-gpu" else [])}
-    assert {f"127.0.0.1:{text.split(':')[1]}" for name in ("baseline", "candidate", "watch", "run", "alertmanager")
-            for text in services[name]["ports"]} == {
+    here = ("baseline", "candidate", "service", "watch", "run", "alertmanager")
+    assert {f"127.0.0.1:{text.split(':')[1]}" for name in here for text in services[name]["ports"]} == {
         target for file in (PROMETHEUS / "targets").iterdir()
         for group in yaml.safe_load(file.read_text()) for target in group["targets"]
     }  # fmt: skip

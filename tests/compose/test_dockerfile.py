@@ -63,6 +63,7 @@ def test_the_image_runs_as_nobody_special_and_starts_the_command_line(stages: St
     (user,) = of(final, "USER")
     assert user == "10001:10001"
     assert json.loads(of(final, "ENTRYPOINT")[0]) == ["specload"]
+    assert json.loads(of(final, "CMD")[0]) == ["serve"]
     assert PROJECT["scripts"]["specload"] == f"{cli.__name__}:{cli.main.__name__}"
     copied = [rest.split() for rest in of(final, "COPY")]
     assert [words[0] for words in copied] == ["--from=build"]  # no source, no compiler, no pip cache
@@ -87,4 +88,4 @@ def test_the_health_check_has_a_default_and_no_shell(stages: Stages) -> None:
     }  # fmt: skip
     assert json.loads(command)[0] == "python"
     (variable,) = re.findall(r"os\.environ\['(\w+)'\]", command)
-    assert any(f"{variable}=http://127.0.0.1:9465/metrics" in rest for rest in of(stages[-1], "ENV"))
+    assert any(f"{variable}=http://127.0.0.1:8080/health" in rest for rest in of(stages[-1], "ENV"))

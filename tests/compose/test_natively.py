@@ -51,7 +51,7 @@ async def test_the_stack_of_compose_runs(
             await stack.start(name)
         for name in ENGINES:  # what depends_on waits for
             await until(lambda name=name: healthy(stack, name, check), f"{name} is healthy", 60)
-        for name in ("watch", "run"):
+        for name in ("watch", "run", "service"):
             await stack.start(name)
 
         async def asked(path: str, **parameters: str) -> Any:
@@ -59,7 +59,7 @@ async def test_the_stack_of_compose_runs(
 
         async def all_up() -> bool:
             targets = (await asked("targets"))["activeTargets"]
-            return {target["health"] for target in targets} == {"up"} and len(targets) == 4
+            return {target["health"] for target in targets} == {"up"} and len(targets) == 5
 
         await until(all_up, "all targets are up", 60)
         found = (await asked("targets"))["activeTargets"]
@@ -93,6 +93,7 @@ async def test_the_stack_of_compose_runs(
             probe = stack.native.services[name]["healthcheck"]["test"][-1]
             assert (await client.get(stack.native.text(name, probe))).status_code == 200
         assert await healthy(stack, "watch", check)
+        assert await healthy(stack, "service", check)
         assert await healthy(stack, "run", check)
         logs = {name: (stack.native.root(name) / "log").read_text() for name in ("prometheus", "alertmanager")}
         assert not [line for log in logs.values() for line in log.splitlines() if "level=error" in line]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from loadgen.analyze import DrillPull, DrillResult
 from loadgen.analyze.drill.judging import LEAST_AFTER
-from loadgen.analyze.drill.settling import ALIKE, RESAMPLES, UNSTEADY_P, UNSTEADY_SHARE
+from loadgen.analyze.drill.settling import ALIKE, COVERED, LEAST_COVERED, UNSTEADY_P, UNSTEADY_SHARE
 from loadgen.analyze.found.drill import KnownBy
 from loadgen.scenario import DRILL_SCRAPE_S, AdapterCall, CommandCall, DrillLimits, HttpCall, load_scenario
 
@@ -39,7 +39,8 @@ def test_every_number_of_a_pull_and_every_limit_is_defined() -> None:
 
 def test_the_constants_are_those_of_the_analysis() -> None:
     assert f"within {ALIKE:.0%}".replace("%", " %") in TEXT
-    assert f"of {RESAMPLES:,} windows drawn" in TEXT
+    assert f"at {COVERED:.0%} for all windows".replace("%", " %") in TEXT
+    assert f"below {LEAST_COVERED:.0%} there is none".replace("%", " %") in TEXT
     assert f"more than {UNSTEADY_SHARE:.0%}".replace("%", " %") in TEXT
     assert f"p < {UNSTEADY_P}" in TEXT
     assert f"fewer than {LEAST_AFTER}\nrequests followed" in TEXT

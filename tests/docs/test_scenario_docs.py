@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from loadgen.scenario import Scenario, scenario_schema
+from loadgen.scenario.known_answers import KnownAnswerRow
 from loadgen.scenario.limits import DEFAULTS, Limits
 from loadgen.scenario.prompts import PromptRow
 
@@ -20,8 +21,8 @@ DOCS = (ROOT / "docs" / "scenario.md").read_text(encoding="utf-8")
 
 def definitions() -> dict[str, dict[str, Any]]:
     schema = scenario_schema()
-    row = PromptRow.model_json_schema()
-    return {"Scenario": schema, **schema["$defs"], "PromptRow": row}
+    rows = {"PromptRow": PromptRow.model_json_schema(), "KnownAnswerRow": KnownAnswerRow.model_json_schema()}
+    return {"Scenario": schema, **schema["$defs"], **rows}
 
 
 def type_text(schema: dict[str, Any]) -> str:

@@ -295,6 +295,19 @@ def test_line_ends(read: Read, wire: Any, eol: bytes) -> None:
     )
     attempt = read([(30, body.replace(b"\n", eol))], keep_text=True)
     assert (attempt.outcome, attempt.output_len, attempt.text) == (Outcome.OK, 2, "A\u2028B\u0085C")
+    assert attempt.token_ids is None, "the server told none"
+
+
+@pytest.mark.parametrize("keep_text", [True, False])
+def test_token_ids_are_kept_with_the_text_alone(read: Read, wire: Any, keep_text: bool) -> None:
+    chunks = [
+        wire.delta("a", usage=1, ids=[7]),
+        wire.delta("", usage=3, ids=[8, 9]),
+        wire.delta(finish="stop", usage=3),
+    ]
+    attempt = read([(30, b"".join([*chunks, wire.done]))], keep_text=keep_text)
+    assert attempt.outcome is Outcome.OK
+    assert (None if attempt.token_ids is None else list(attempt.token_ids)) == ([7, 8, 9] if keep_text else None)
 
 
 def test_chunks_read_together_are_one_arrival(read: Read, wire: Any) -> None:

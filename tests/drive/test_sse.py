@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loadgen.drive import Event, Framer, frame
+from loadgen.drive import Event, Framer, frame, sse
+from loadgen.drive.sse import plain_payloads, split_plain
 
 JSON = b'{"choices":[{"delta":{"content":"A\xe2\x80\xa8B\xc2\x85C\x0b\x0c\x1c\x1d\x1e"}}]}'
 
@@ -179,3 +180,40 @@ def test_the_bound_does_not_depend_on_the_split(sizes: list[int], cuts: list[int
     events, framer = feed_all([body[a:b] for a, b in pairwise(at)], limit=32)
     expected, whole = feed_all([body], limit=32)
     assert (events, framer.overflow) == (expected, whole.overflow)
+
+
+PIECES = st.sampled_from(
+    [
+        b"data: ",
+        b"data: {}\n\n",
+        b"data: ab\n\n",
+        b"\n",
+        b"\n\n",
+        b"\r",
+        b"data:",
+        b"x",
+        b"{",
+        b" ",
+        b": c\n\n",
+        b"\x00",
+        b"\xef",
+    ]
+)
+
+
+@settings(max_examples=1000, deadline=None)
+@given(block=st.lists(PIECES, max_size=8).map(b"".join) | st.binary(max_size=20))
+def test_blocks_are_split_in_c_as_in_python(block: bytes) -> None:
+    """A8, A10: the same payloads and ends, or neither takes it."""
+    if sse._sse is None:
+        pytest.skip("the C is not built: python setup.py build_ext --inplace")
+    expected, found = split_plain(block), plain_payloads(block)
+    assert (found is None) == (expected is None)
+    if found is not None and expected is not None:
+        assert (found[0], found[1].tolist()) == (expected[0], expected[1].tolist())
+
+
+def test_a_block_is_bytes() -> None:
+    if sse._sse is not None:
+        with pytest.raises(TypeError, match="bytes"):
+            sse._sse.plain_payloads(bytearray(b"data: x\n\n"))  # type: ignore[arg-type]

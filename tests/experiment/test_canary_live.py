@@ -132,7 +132,9 @@ def hooks(receiver: Receiver) -> dict[str, Any]:
 async def test_drift_fails_on_the_third_window_pulls_the_switch_once_and_recovers(
     engines: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """METHOD "Verdict": three in a row. Beside it a dry run sees the same, calls nobody and pulls nothing."""
+    """METHOD "Verdict": three in a row. Beside it a dry run sees the same, calls nobody and pulls nothing.
+
+    I1, I4: no key, and nothing of a webhook's URL but its host, in what is written."""
     monkeypatch.setenv("CANARY_HOOK_KEY", base64.b64encode(KEY).decode())
     candidate, metrics = engines["candidate"], Metrics()
     async with receiving() as receiver, receiving() as untold:
@@ -170,6 +172,9 @@ async def test_drift_fails_on_the_third_window_pulls_the_switch_once_and_recover
     assert metrics.value("canary_active", canary="canary") == 0
     assert metrics.value("canary_probes_total", canary="canary", arm="candidate", outcome="ok") or 0 > 100
     _dry_run_did_nothing(of_dry, dry.watch, untold)
+    written = "".join(file.read_text() for file in real.watch.folder.iterdir()) + " ".join(real.watch.said)
+    assert "planted-path-token" not in written
+    assert base64.b64encode(KEY).decode() not in written
 
 
 def _failed_on_the_third(windows: list[dict[str, Any]]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 import subprocess
@@ -15,7 +16,7 @@ import yaml
 from rich.console import Console
 
 from loadgen.analyze import DrillPull, DrillResult
-from loadgen.experiment import RunOptions, RunResult, found_in, run_experiment
+from loadgen.experiment import RunOptions, RunResult, checklist_from, found_in, run_experiment
 from loadgen.record import open_run
 from loadgen.report import RunProgress, render_html
 from loadgen.scenario import load_scenario
@@ -111,6 +112,9 @@ async def test_a_reload_moves_everybody_and_loses_nobody(front: Gateway, drilled
     run = open_run(result.path)
     assert found_in(run) == found, "made again from the directory alone"
     assert json.loads((result.path / "drill.json").read_bytes()) == json.loads(found.model_dump_json())
+    shown = next(item for item in checklist_from([result.path]).items if item.name == "kill_switch")
+    assert shown.state == {"pass": "pass", "inconclusive": "not_shown"}[found.state], shown
+    assert (shown.evidence, shown.numbers["lost"]) == ([run.manifest.run_id], 0.0)
     page = render_html(result.summary, run.manifest, found)
     assert "The load around the pulls of the switch" in page
     assert "Requests around each pull" in page
@@ -125,10 +129,12 @@ async def test_a_switch_that_cuts_connections_is_found_with_what_it_lost(front: 
     off = pull_of(found, "off")
     assert found.state == "fail"
     assert off.losses.lost > 0
-    assert off.losses.by_outcome["truncated"] == off.losses.lost
-    assert off.losses.cut > 0
+    assert off.losses.by_outcome["truncated"] >= off.losses.cut > 0
+    assert sum(off.losses.by_outcome.values()) == off.losses.lost
     assert any(f"{off.losses.lost} of {off.losses.ended} requests were lost" in reason for reason in found.reasons)
-    assert off.losses.lost == sum(result.summary.arms["gateway"].overall.requests.outcomes[o] for o in ("truncated",))
+    failed = {name: n for name, n in result.summary.arms["gateway"].overall.requests.outcomes.items() if n}
+    assert failed.pop("ok") == off.losses.ok + off.losses.before
+    assert failed == off.losses.by_outcome
 
 
 async def test_a_slow_switch_is_timed(front: Gateway, drilled: Any) -> None:
@@ -161,7 +167,9 @@ async def test_one_engine_with_a_switch_of_its_own(engines: tuple[str, str], dri
     assert on.acceptance_s.high is not None
 
 
-async def test_a_switch_that_does_nothing_ends_the_command_with_99(front: Gateway, cli: Cli, tmp_path: Path) -> None:
+async def test_a_switch_that_does_nothing_ends_the_command_with_99(
+    front: Gateway, cli: Cli, specload: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
     file = tmp_path / "nothing.yaml"
     drill = front.drill(switch=command("echo nothing to do"), before_s=1, after_s=3)
     file.write_text(yaml.safe_dump(scenario(front.arm(), drill, 4), sort_keys=False))
@@ -170,6 +178,20 @@ async def test_a_switch_that_does_nothing_ends_the_command_with_99(front: Gatewa
     assert "drill: FAIL" in ended.out
     assert "moved nobody: all" in ended.out
     assert "Course of the load" in ended.out
+    gated = specload("gate", *(tmp_path / "runs").iterdir())
+    assert (gated.returncode, "moved nobody: all" in gated.stdout) == (99, True)
+
+
+@pytest.mark.parametrize("options", [("--shard", "0/2"), ("--time-budget", "5s")])
+async def test_a_drill_is_driven_whole_and_by_one(
+    options: tuple[str, str], specload: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    gate = Gateway(tmp_path, "http://127.0.0.1:1", "http://127.0.0.1:2", "http://127.0.0.1:3")
+    file = tmp_path / "drill.yaml"
+    file.write_text(yaml.safe_dump(scenario(gate.arm(), gate.drill(before_s=1, after_s=3, back_s=2), 6)))
+    ended = await asyncio.to_thread(specload, "run", file, *options)
+    assert ended.returncode == 2
+    assert f"{options[0]}: " in ended.stderr
 
 
 def test_a_look_before_says_what_will_be_pulled_and_when(

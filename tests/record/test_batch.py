@@ -194,7 +194,7 @@ def plain_row(attempt: Attempt, keep_text: bool) -> dict[str, Any]:
         if attempt.sent_ns is not None:
             row["chunk_times_s"] = [(at - attempt.sent_ns) / 1e9 for at in ledger.arrival_ns]
     if not keep_text:
-        row |= {"text": None, "prompt": None}
+        row |= {"text": None, "prompt": None, "token_ids": None}
     absent = derived.absent | {name: REDACT(why) for name, why in attempt.absent.items()}
     return _storable(row, {name: why for name, why in absent.items() if row.get(name) is None})
 

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from loadgen.analyze import Absent, Finding, Summary
 from loadgen.cli.entry import app
 from loadgen.experiment import judge_run
-from loadgen.experiment.single import _judged
+from loadgen.experiment.judging import judged_run
 from loadgen.record import Manifest, open_run
 from loadgen.report import RunProgress, render_html
 from loadgen.report.figures import CATEGORIES, SERIES, figures, whole
@@ -297,12 +297,12 @@ def test_report_html_from_the_command_line(tmp_path: Path) -> None:
 
 def test_a_run_leaves_its_page_and_never_ends_by_it(run_copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     said = RunProgress(Console())
-    _judged(run_copy, None, said)
+    judged_run(run_copy, None, said)
     assert (run_copy / "report.html").read_text(encoding="utf-8").startswith("<!doctype html>")
     (run_copy / "report.html").unlink()
     (run_copy / "summary.json").unlink()
     (run_copy / "report.html").mkdir()
-    _judged(run_copy, None, said)
+    judged_run(run_copy, None, said)
     assert (run_copy / "summary.json").exists()
     assert "report.html cannot be written" in " ".join(capsys.readouterr().out.split())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import comb
 from typing import Literal
 
 import numpy as np
@@ -15,9 +16,8 @@ Metric = Literal["ttft_s", "tpot_s"]
 SOURCE = "client"
 #: The reference is the last such share of the time after the pull.
 REFERENCE_SHARE = 0.5
-#: Of the medians of windows drawn from the reference, so many lie inside.
-COVERED = 0.99
-RESAMPLES = 2_000
+#: With this chance all windows of a steady load lie inside; below the second, nothing can be said.
+COVERED, LEAST_COVERED = 0.99, 0.75
 #: Levels so near to each other are one, as in a warm-up.
 ALIKE = 0.05
 #: The halves of a reference that is steady do not differ by more, unless by chance of this size.
@@ -39,13 +39,17 @@ def settled(metric: Metric, sent_ns: Ints, values: Floats, pull_ns: int, until_n
     if unsteady is not None:
         return _not(metric, unsteady, median, n)
     medians = _rolling(found, window)
-    low, high = _interval(reference, window)
+    low, high, covered = _band(reference, window, len(medians))
+    if covered < LEAST_COVERED:
+        why = f"not enough data: {n} requests in the second half tell too little of windows of {window} requests"
+        return _not(metric, why, median, n)
     first = _first_to_stay(medians, low, high)
     if sent[first] >= begin_ns:
         why = "latency was not yet at the level of the second half when that began"
         return Settled(metric=metric, at_s=_absent(why, n), low=low, high=high, median=median, n=n)
     at_s, by_s = (float(sent[i] - pull_ns) / 1e9 for i in (first, first + window - 1))
-    at = N(value=at_s if first else 0.0, low=at_s if first else 0.0, high=by_s, n=len(found), source=SOURCE)
+    value, sure = at_s if first else 0.0, None if covered >= COVERED else f"a band that covers at least {covered:.0%}"
+    at = N(value=value, low=value, high=by_s, n=len(found), source=SOURCE, reason=sure)
     return Settled(metric=metric, at_s=at, low=low, high=high, median=median, n=n)
 
 
@@ -63,17 +67,30 @@ def _rolling(values: Floats, window: int) -> Floats:
     return found
 
 
-def _interval(reference: Floats, window: int) -> tuple[float, float]:
-    """Where medians of windows lie at this level: those of the reference itself, 99 % of those drawn from it, and what
-    differs from its median by no more than 5 %."""
-    own = _rolling(reference, window)
-    drawn = np.random.default_rng(len(reference)).choice(reference, (RESAMPLES, window))
-    low, high = np.quantile(np.median(drawn, axis=1), [(1 - COVERED) / 2, (1 + COVERED) / 2])
-    middle = float(np.median(reference))
+def _band(reference: Floats, window: int, windows: int) -> tuple[float, float, float]:
+    """Where the medians of `windows` windows at the reference's level lie, and with which chance all of them do, at
+    least: prediction intervals from the order statistics of the reference, exact whatever the distribution, at 99 %
+    for all windows together (Bonferroni) or the widest there is. What differs from the median by no more than 5 %,
+    and the reference's own windows, are inside in any case."""
+    ordered, middle, own = np.sort(reference), float(np.median(reference)), _rolling(reference, window)
+    n, place = len(ordered), 1
+    while place < n // 2 and 2 * windows * median_below(place + 1, n, window) <= 1 - COVERED:
+        place += 1
+    low, high = float(ordered[place - 1]), float(ordered[n - place])
+    covered = max(1 - 2 * windows * median_below(place, n, window), 0.0)
     return (
-        float(min(own.min(), low, middle * (1 - ALIKE))),
-        float(max(own.max(), high, middle * (1 + ALIKE))),
+        min(low, float(own.min()), middle * (1 - ALIKE)),
+        max(high, float(own.max()), middle * (1 + ALIKE)),
+        covered,
     )
+
+
+def median_below(place: int, n: int, window: int) -> float:
+    """Chance that the (lower) median of `window` further values lies below the `place`-th smallest of `n`, where all
+    come from one distribution: at least half of them fall below it, negative hypergeometric."""
+    least = (window + 1) // 2
+    ways = sum(comb(place - 1 + j, j) * comb(n - place + window - j, window - j) for j in range(least, window + 1))
+    return ways / comb(n + window, window)
 
 
 def _first_to_stay(medians: Floats, low: float, high: float) -> int:

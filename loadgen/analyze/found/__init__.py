@@ -5,6 +5,10 @@ from loadgen.analyze.found.anomalies import anomalies_found
 from loadgen.analyze.found.anomaly_models import AnomaliesArm, AnomaliesResult, AnomalyRow
 from loadgen.analyze.found.base import EXPERIMENT_SCHEMA, ExperimentResult, State, worst_state
 from loadgen.analyze.found.drill import CourseBin, DrillPull, DrillResult, Losses, Settled
+from loadgen.analyze.found.kinds import found_schema
+from loadgen.analyze.found.quality import DifferenceShown, QualityResult, Share, TestMade
+from loadgen.analyze.found.quality_records import greedy_acceptance, quality_records
+from loadgen.analyze.found.quality_result import quality_of, without_texts
 
 __all__ = [
     "EXPERIMENT_SCHEMA",
@@ -15,13 +19,22 @@ __all__ = [
     "AnomaliesResult",
     "AnomalyRow",
     "CourseBin",
+    "DifferenceShown",
     "DrillPull",
     "DrillResult",
     "ExperimentResult",
     "Losses",
+    "QualityResult",
     "Settled",
+    "Share",
     "State",
+    "TestMade",
     "access_found",
     "anomalies_found",
+    "found_schema",
+    "greedy_acceptance",
+    "quality_of",
+    "quality_records",
+    "without_texts",
     "worst_state",
 ]

@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 
+from loadgen.analyze.quality.monte_carlo import MOST_DRAWS
 from loadgen.analyze.quality.paired import Paired, paired
 from loadgen.analyze.statistics.ratios import ratio_of_sums_clustered
 from loadgen.analyze.statistics.types import LEVEL, Estimate
@@ -43,11 +44,11 @@ class AcceptanceAnomaly:
 
 
 def acceptance_anomaly(
-    reference: Sequence[Accepted], now: Sequence[Accepted], *, seed: int, level: float = LEVEL
+    reference: Sequence[Accepted], now: Sequence[Accepted], *, seed: int, level: float = LEVEL, most: int = MOST_DRAWS
 ) -> AcceptanceAnomaly:
     """Two-sided: each case's mean acceptance over its requests, now against the reference, cases equally weighted."""
     before, after = _by_case(reference), _by_case(now)
-    compared = paired(before, after, seed=seed, level=level)
+    compared = paired(before, after, seed=seed, level=level, most=most)
     value = compared.difference.value
     direction: Literal["low", "high"] | None = None if not value else ("low" if value < 0 else "high")
     both = [(case, float(np.mean(before[case])), float(np.mean(after[case]))) for case in before if case in after]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -14,7 +14,7 @@ from loadgen.analyze.quality.types import Kind
 
 Fault = Literal[
     "text_after_stop", "early_stop", "finish_reason", "looping", "format_broken", "wrong_template", "first_token",
-    "divergent", "differs_more_than_noise", "wrong_answers", "sampling", "outputs_shifted", "acceptance_low",
+    "divergent", "garbled", "differs_more_than_noise", "wrong_answers", "sampling", "outputs_shifted", "acceptance_low",
     "acceptance_high",
 ]  # fmt: skip
 
@@ -29,8 +29,9 @@ _LOOKS_LIKE: dict[Kind, str] = {
 }
 #: So many cases, also as a share of all, that differ from the first token are no chance: it is another prompt.
 TEMPLATE_SHARE, TEMPLATE_CASES = 0.5, 3
-_DISTRIBUTION = ("next_token", "token_histogram")
-_SHIFTED = ("length", "distinct_ngrams", "mean_logprob", "looping", "formats")
+_FLOORS = ("noise_floor", "noise_floor_alone")
+_DISTRIBUTION = ("next_token", "token_histogram", "mean_logprob")
+_SHIFTED = ("length", "distinct_ngrams", "looping", "formats")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,18 +55,46 @@ def diagnose(
     return [*_of_cases(cases), *(_of_tests(cases, tests, acceptance) if tests is not None else ())]
 
 
+def other_prompts(baseline: Mapping[str, int], candidate: Mapping[str, int]) -> Diagnosis | None:
+    """Prompt tokens by case, as both arms counted them for the same text: another number is another template, system
+    message or tokenizer, also where the answers do not show it. None where no case differs."""
+    common = [case for case in baseline if case in candidate]
+    other = tuple(case for case in common if baseline[case] != candidate[case])
+    if not other:
+        return None
+    gaps = sorted({candidate[case] - baseline[case] for case in other})
+    by = f"{gaps[0]:+d}" if len(gaps) == 1 else f"{gaps[0]:+d} to {gaps[-1]:+d}"
+    text = (
+        f"{len(other)} of {len(common)} prompts have another number of tokens than in the baseline ({by}): another "
+        "chat template, system message or tokenizer"
+    )
+    return Diagnosis("wrong_template", text, other)
+
+
 def _of_cases(cases: Sequence[CaseFinding]) -> Iterator[Diagnosis]:
     counted = [c for c in cases if c.kind not in ALIKE and c.repeatable is not False]
+    garbled = [c for c in counted if c.kind == "divergent" and _unlikely(c)]
+    if garbled:
+        what = "go on with a token that neither arm counts among its likeliest: garbled, or another request's answer"
+        yield _named("garbled", garbled, what, len(cases))
     for kind, what in _LOOKS_LIKE.items():
-        some = [c for c in counted if c.kind == kind]
+        some = [c for c in counted if c.kind == kind and c not in garbled]
         if not some:
             continue
         fault: Fault = kind  # type: ignore[assignment]
         if kind == "first_token" and len(some) >= max(TEMPLATE_CASES, TEMPLATE_SHARE * len(cases)):
             fault, what = "wrong_template", f"{what}: another chat template, system message or tokenizer"
-        once = sum(c.repeatable is None for c in some)
-        note = f" ({once} of them were asked only once)" if once else ""
-        yield Diagnosis(fault, f"{len(some)} of {len(cases)} cases {what}{note}", tuple(c.case_id for c in some))
+        yield _named(fault, some, what, len(cases))
+
+
+def _unlikely(case: CaseFinding) -> bool:
+    return case.first is not None and case.first.margin is not None and case.first.margin.unlikely
+
+
+def _named(fault: Fault, some: Sequence[CaseFinding], what: str, total: int) -> Diagnosis:
+    once = sum(c.repeatable is None for c in some)
+    note = f" ({once} of them were asked only once)" if once else ""
+    return Diagnosis(fault, f"{len(some)} of {total} cases {what}{note}", tuple(c.case_id for c in some))
 
 
 def _of_tests(cases: Sequence[CaseFinding], tests: Family, acceptance: AcceptanceAnomaly | None) -> Iterator[Diagnosis]:
@@ -73,9 +102,9 @@ def _of_tests(cases: Sequence[CaseFinding], tests: Family, acceptance: Acceptanc
         return ", ".join(f"{name} p = {tests.adjusted[name]:.2g}" for name in names)
 
     alarms = tests.alarms
-    if "noise_floor" in alarms:
-        text = f"greedy answers differ more often than the baseline's own do ({told(['noise_floor'])})"
-        yield Diagnosis("differs_more_than_noise", text, tests=("noise_floor",))
+    if floors := [name for name in _FLOORS if name in alarms]:
+        text = f"greedy answers differ more often than the baseline's own do ({told(floors)})"
+        yield Diagnosis("differs_more_than_noise", text, tests=tuple(floors))
     if "known_answers" in alarms:
         text = f"known answers: the arms are not right equally often ({told(['known_answers'])})"
         yield Diagnosis("wrong_answers", text, tests=("known_answers",))

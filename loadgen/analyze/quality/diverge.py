@@ -70,15 +70,15 @@ def _compare(baseline: Output, candidate: Output, margin: Margin | None, limit: 
     if baseline.case_id != candidate.case_id:
         raise ValueError(f"a pair of two cases: {baseline.case_id} and {candidate.case_id}")
     case, repeat = baseline.case_id, baseline.repeat
-    token = _parting(baseline.token_ids, candidate.token_ids)
-    char = _parting(baseline.text, candidate.text)
+    token = first_difference(baseline.token_ids, candidate.token_ids)
+    char = first_difference(baseline.text, candidate.text)
     if token is None and char is None:
         if baseline.finish_reason == candidate.finish_reason:
             return Divergence(case, repeat, "identical", None, None, None, None, (), "the same")
         why = _finishes(baseline, candidate)
         return Divergence(case, repeat, "finish_reason", None, None, None, None, (), why)
     holds = dict(_kinds(baseline, candidate, token, char))
-    hard = passes_stop(candidate) and not passes_stop(baseline)
+    hard = goes_past_stop(baseline, candidate)
     if margin is not None and near_tie(margin, limit) and not hard:
         holds = {"near_tie": f"{margin.nat:.3g} nat apart, within {limit.nat:.3g}", **holds}
     kind = next(iter(holds))
@@ -89,7 +89,7 @@ def _compare(baseline: Output, candidate: Output, margin: Margin | None, limit: 
 
 def _kinds(baseline: Output, candidate: Output, token: int | None, char: int | None) -> Iterable[tuple[Kind, str]]:
     """All kinds that hold, the one that names the difference first."""
-    if passes_stop(candidate) and not passes_stop(baseline):
+    if goes_past_stop(baseline, candidate):
         yield "text_after_stop", "the candidate holds a stop and goes on after it"
     elif _begins(baseline, candidate, token, char):
         yield "text_after_stop", f"goes on where the baseline ended ({baseline.finish_reason})"
@@ -106,6 +106,11 @@ def _kinds(baseline: Output, candidate: Output, token: int | None, char: int | N
     yield "divergent", f"different from {unit} {at}"
     if baseline.finish_reason != candidate.finish_reason:
         yield "finish_reason", _finishes(baseline, candidate)
+
+
+def goes_past_stop(baseline: Output, candidate: Output) -> bool:
+    """The candidate alone holds a stop and goes on after it: no numerics do that."""
+    return passes_stop(candidate) and not passes_stop(baseline)
 
 
 def passes_stop(output: Output) -> bool:
@@ -131,8 +136,9 @@ def _finishes(baseline: Output, candidate: Output) -> str:
     return f"finish reason {baseline.finish_reason} became {candidate.finish_reason}"
 
 
-def _parting(a: Sequence[object] | None, b: Sequence[object] | None) -> int | None:
-    """First place where they differ; None where they are equal, or one is not known."""
+def first_difference(a: Sequence[object] | None, b: Sequence[object] | None) -> int | None:
+    """First place where they differ, the shorter one's length where it is the other's beginning; None where they are
+    equal, or one is not known."""
     if a is None or b is None or a == b:
         return None
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(a, b, strict=False)))

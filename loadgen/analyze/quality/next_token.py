@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from loadgen.analyze.quality.monte_carlo import permutation_p
+from loadgen.analyze.quality.monte_carlo import MOST_DRAWS, permutation_p
 from loadgen.analyze.quality.types import Output, QualityTest, pieces
 from loadgen.analyze.statistics.types import Floats, Ints
 
@@ -39,7 +39,9 @@ def second_tokens(outputs: Sequence[Output]) -> list[TokenSample]:
     ]
 
 
-def next_token_test(samples: Iterable[TokenSample], *, baseline: str, candidate: str, seed: int) -> QualityTest:
+def next_token_test(
+    samples: Iterable[TokenSample], *, baseline: str, candidate: str, seed: int, most: int = MOST_DRAWS
+) -> QualityTest:
     """Chi-square of two samples summed over contexts; its null by exchanging the arms' labels within each context.
 
     H0: in each context the tokens of both arms are independent draws of one distribution. `value`: estimate of
@@ -62,7 +64,7 @@ def next_token_test(samples: Iterable[TokenSample], *, baseline: str, candidate:
             total += _chi_square(t, drawn)
         return total / scale
 
-    p, draws, first = permutation_p(draw, observed, seed)
+    p, draws, first = permutation_p(draw, observed, seed, most=most)
     mean, variance = float(first.mean()), float(first.var(ddof=1))
     return QualityTest(
         _NAME, p, observed - mean, "distance", n_a, n_b, len(tables), left_out, draws, mean, variance, True

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from loadgen.analyze.quality.diverge import Divergence
-from loadgen.analyze.quality.monte_carlo import permutation_p
+from loadgen.analyze.quality.monte_carlo import MOST_DRAWS, permutation_p
 from loadgen.analyze.statistics.distributions import t_quantile
 from loadgen.analyze.statistics.ratios import ratio_of_sums_clustered
 from loadgen.analyze.statistics.types import LEVEL, MIN_CLUSTERS, Estimate, Floats
@@ -82,6 +82,7 @@ def paired(
     seed: int,
     side: Side = "two-sided",
     level: float = LEVEL,
+    most: int = MOST_DRAWS,
 ) -> Paired:
     """Values by case (0 or 1, or any number) of two arms; repeats of a case are averaged: they are one observation.
 
@@ -94,11 +95,11 @@ def paired(
     difference = _interval(b - a, level)
     if not common:
         return Paired(None, None, difference, None, 0, left_out, "none", "no case in both arms")
-    p, method = _exchanged(b - a, side, seed)
+    p, method = _exchanged(b - a, side, seed, most)
     return Paired(float(a.mean()), float(b.mean()), difference, p, len(common), left_out, method)
 
 
-def _exchanged(differences: Floats, side: Side, seed: int) -> tuple[float, str]:
+def _exchanged(differences: Floats, side: Side, seed: int, most: int) -> tuple[float, str]:
     moved = differences[np.abs(differences) > 1e-12]
     if not len(moved):
         return 1.0, "no case differs"
@@ -110,7 +111,7 @@ def _exchanged(differences: Floats, side: Side, seed: int) -> tuple[float, str]:
         return sums if side == "greater" else np.abs(sums)
 
     total = float(moved.sum())
-    p, _, _ = permutation_p(drawn, total if side == "greater" else abs(total), seed)
+    p, _, _ = permutation_p(drawn, total if side == "greater" else abs(total), seed, most=most)
     return p, "arms exchanged within cases"
 
 

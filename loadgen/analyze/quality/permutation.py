@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from loadgen.analyze.quality.monte_carlo import permutation_p
+from loadgen.analyze.quality.monte_carlo import MOST_DRAWS, permutation_p
 from loadgen.analyze.quality.types import Output, QualityTest, pieces
 from loadgen.analyze.statistics.types import Floats
 
@@ -55,7 +55,13 @@ HISTOGRAM = Histogram()
 
 
 def permutation_test(
-    outputs: Sequence[Output], statistic: Statistic | Histogram, *, baseline: str, candidate: str, seed: int
+    outputs: Sequence[Output],
+    statistic: Statistic | Histogram,
+    *,
+    baseline: str,
+    candidate: str,
+    seed: int,
+    most: int = MOST_DRAWS,
 ) -> QualityTest:
     """Two arms' sampled outputs of the same cases, two-sided; every case has the same weight.
 
@@ -67,7 +73,7 @@ def permutation_test(
     if design.cases == 0:
         return _none(statistic, design, "no case with outputs of both arms")
     if isinstance(statistic, Histogram):
-        return _histogram_test(statistic, design, seed)
+        return _histogram_test(statistic, design, seed, most)
     measured = statistic.measure(design.outputs)
     lacking = sum(x is None for x in measured)
     if lacking:
@@ -79,11 +85,11 @@ def permutation_test(
         sums: Floats = np.abs(design.drawn(rng, n, x[:, None])[:, 0])
         return sums
 
-    p, draws, _ = permutation_p(draw, abs(value), seed, scale=float(np.abs(x).max()))
+    p, draws, _ = permutation_p(draw, abs(value), seed, scale=float(np.abs(x).max()), most=most)
     return _test(statistic, design, p, value, draws, 0.0, design.variance(x))
 
 
-def _histogram_test(statistic: Histogram, design: _Design, seed: int) -> QualityTest:
+def _histogram_test(statistic: Histogram, design: _Design, seed: int, most: int) -> QualityTest:
     shares = _shares(design.outputs)
     both = np.abs(design.weights) @ shares / 2  # mean of the two arms
     scaled = shares[:, both > 0] / np.sqrt(both[both > 0])
@@ -93,7 +99,7 @@ def _histogram_test(statistic: Histogram, design: _Design, seed: int) -> Quality
         sums: Floats = np.square(design.drawn(rng, n, scaled)).sum(axis=1)
         return sums
 
-    p, draws, first = permutation_p(draw, observed, seed)
+    p, draws, first = permutation_p(draw, observed, seed, most=most)
     mean, variance = float(first.mean()), float(first.var(ddof=1))
     return _test(statistic, design, p, observed - mean, draws, mean, variance)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from loadgen.analyze.quality.formats import format_check
 from loadgen.analyze.quality.loops import loop_in
+from loadgen.analyze.quality.monte_carlo import MOST_DRAWS
 from loadgen.analyze.quality.next_token import next_token_test, second_tokens
 from loadgen.analyze.quality.paired import Paired, paired
 from loadgen.analyze.quality.permutation import (
@@ -36,7 +37,13 @@ class Sampled:
 
 
 def sampled_tests(
-    outputs: Sequence[Output], repeated: Sequence[Output], *, baseline: str, candidate: str, seed: int
+    outputs: Sequence[Output],
+    repeated: Sequence[Output],
+    *,
+    baseline: str,
+    candidate: str,
+    seed: int,
+    most: int = MOST_DRAWS,
 ) -> Sampled:
     """`outputs`: answers with different seeds; `repeated`: many short ones (two tokens do) of few prompts.
 
@@ -44,14 +51,16 @@ def sampled_tests(
     """
     statistics: tuple[Statistic | Histogram, ...] = (LENGTH, DISTINCT, MEAN_LOGPROB, HISTOGRAM)
     tests = [
-        permutation_test(outputs, s, baseline=baseline, candidate=candidate, seed=seed + i)
+        permutation_test(outputs, s, baseline=baseline, candidate=candidate, seed=seed + i, most=most)
         for i, s in enumerate(statistics)
     ]
     tests.append(
-        next_token_test(second_tokens(repeated), baseline=baseline, candidate=candidate, seed=seed + len(tests))
+        next_token_test(
+            second_tokens(repeated), baseline=baseline, candidate=candidate, seed=seed + len(tests), most=most
+        )
     )
     looping, formats = (
-        paired(*(_by_case(outputs, arm, yes) for arm in (baseline, candidate)), seed=seed + len(tests) + i)
+        paired(*(_by_case(outputs, arm, yes) for arm in (baseline, candidate)), seed=seed + len(tests) + i, most=most)
         for i, yes in enumerate((lambda o: loop_in(o) is not None, lambda o: format_check(o).valid))
     )
     return Sampled(tuple(tests), looping, formats)

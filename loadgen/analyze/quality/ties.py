@@ -17,11 +17,13 @@ MARGIN_FLOOR_NAT = 0.1
 class Margin:
     """Distance in nat between the log probabilities of the two arms' tokens at a divergence: the larger of both arms'.
 
-    `at_least`: a token was not among the top ones told, so the margin is this or more.
+    `at_least`: a token was not among the top ones told, so the margin is this or more. `unlikely`: the candidate's is
+    among the top ones of neither arm.
     """
 
     nat: float
     at_least: bool = False
+    unlikely: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,8 @@ def margin(
         raise ValueError("two tokens and the top log probabilities of both arms expected")
     gaps = [_gap(top, ours, theirs) for top in (baseline, candidate)]
     widest = max(gap.nat for gap in gaps)
-    return Margin(widest, any(gap.at_least for gap in gaps))
+    unlikely = theirs not in baseline and theirs not in candidate
+    return Margin(widest, any(gap.at_least for gap in gaps), unlikely)
 
 
 def _gap(top: Mapping[Hashable, float], ours: Hashable, theirs: Hashable) -> Margin:

@@ -9,7 +9,7 @@ import os
 import select
 import socket
 import ssl
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import httpcore
@@ -30,13 +30,20 @@ Address = tuple[int, Any]
 class Dialer:
     """Makes connections for the requests that find none idle."""
 
-    def __init__(self, poller: Poller, context: ssl.SSLContext, connect_ns: int, ask_stamps: bool) -> None:
+    def __init__(
+        self,
+        poller: Poller,
+        context: ssl.SSLContext,
+        connect_ns: int,
+        ask_stamps: bool,
+        addresses: Mapping[str, str],
+    ) -> None:
         self._poller = poller
         self._ask_stamps = ask_stamps
         self._context = context
         self._connect_s = connect_ns / 1e9
         self._pacer = ConnectPacer()
-        self._names = Names(poller.loop)
+        self._names = Names(poller.loop, addresses)
 
     async def dial(self, origin: Origin, exchange: Exchange) -> tuple[socket.socket, Tls | None, bool]:
         """A connected socket, its TLS session, and whether the kernel stamps its reads.
@@ -134,15 +141,18 @@ class Dialer:
 
 
 class Names:
-    """Host names to addresses: asked anew for every connection, but only once at a time for a name."""
+    """Host names to addresses: asked anew for every connection, but only once at a time for a name; those in `settled`
+    (host to IP address) never."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, settled: Mapping[str, str]) -> None:
         self._loop = loop
+        self._settled = settled
         self._asking: dict[tuple[str, int], asyncio.Task[list[Address]]] = {}
         self._preferred: dict[str, int] = {}
 
     async def look_up(self, host: str, port: int) -> Sequence[Address]:
         """Raises socket.gaierror. The family that worked last comes first."""
+        host = self._settled.get(host.lower(), host)
         for family in (socket.AF_INET, socket.AF_INET6):
             with contextlib.suppress(OSError):
                 socket.inet_pton(family, host)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import select
 import ssl
+from collections.abc import Mapping
 from functools import partial
 
 import httpx
@@ -25,6 +26,7 @@ from loadgen.drive.kernel.pool import Origin, Pool
 from loadgen.drive.kernel.stamps import Stamper, StampKeeper
 from loadgen.drive.post import Destination, Post
 from loadgen.drive.transport import (
+    NOWHERE,
     PlainTransport,
     WireLimits,
     classify,
@@ -38,14 +40,16 @@ from loadgen.drive.types import Deadlines, Exchange
 class _Wire:
     """What belongs to one event loop: made at the first request."""
 
-    def __init__(self, deadlines: Deadlines, context: ssl.SSLContext, offset: WallOffset) -> None:
+    def __init__(
+        self, deadlines: Deadlines, context: ssl.SSLContext, offset: WallOffset, addresses: Mapping[str, str]
+    ) -> None:
         self.keeper = StampKeeper()
         try:
             self.poller = Poller(asyncio.get_running_loop(), offset)
         except BaseException:
             self.keeper.close()
             raise
-        self.dialer = Dialer(self.poller, context, deadlines.connect_ns, self.keeper.kernel)
+        self.dialer = Dialer(self.poller, context, deadlines.connect_ns, self.keeper.kernel, addresses)
 
     def close(self) -> None:
         self.poller.close()
@@ -61,7 +65,14 @@ class KernelTransport(httpx.AsyncBaseTransport):
     run to its end; the exchange says why. Cancelling closes the request's connection.
     """
 
-    def __init__(self, deadlines: Deadlines, limits: WireLimits, ssl_context: ssl.SSLContext) -> None:
+    def __init__(
+        self,
+        deadlines: Deadlines,
+        limits: WireLimits,
+        ssl_context: ssl.SSLContext,
+        addresses: Mapping[str, str] = NOWHERE,
+    ) -> None:
+        self._addresses = addresses
         self.offset = WallOffset()
         self.stamper = Stamper(self.offset)
         self._deadlines = deadlines
@@ -146,7 +157,7 @@ class KernelTransport(httpx.AsyncBaseTransport):
         """An idle connection or a new one, within what the total deadline leaves."""
         wire = self._wire
         if wire is None:
-            wire = self._wire = _Wire(self._deadlines, self._context, self.offset)
+            wire = self._wire = _Wire(self._deadlines, self._context, self.offset, self._addresses)
         connection = self._pool.take(origin)
         if connection is not None:
             return connection
@@ -173,9 +184,12 @@ class KernelTransport(httpx.AsyncBaseTransport):
 
 
 def make_kernel_transport(
-    deadlines: Deadlines, limits: WireLimits | None = None, ssl_context: ssl.SSLContext | None = None
+    deadlines: Deadlines,
+    limits: WireLimits | None = None,
+    ssl_context: ssl.SSLContext | None = None,
+    addresses: Mapping[str, str] = NOWHERE,
 ) -> KernelTransport | PlainTransport:
-    """A transport for one segment; the plain one where there is no epoll (not Linux)."""
+    """A transport for one segment; the plain one where there is no epoll (not Linux). `addresses`: see there."""
     if not hasattr(select, "epoll"):
-        return make_transport(deadlines, limits, ssl_context)
-    return KernelTransport(deadlines, limits or WireLimits(), ssl_context or default_ssl_context())
+        return make_transport(deadlines, limits, ssl_context, addresses=addresses)
+    return KernelTransport(deadlines, limits or WireLimits(), ssl_context or default_ssl_context(), addresses)

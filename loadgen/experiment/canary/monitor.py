@@ -26,6 +26,7 @@ from loadgen.experiment.lengths import measure_lengths
 from loadgen.experiment.preflight import Preflight, preflight
 from loadgen.export import Metrics
 from loadgen.observe import Scrape, ScrapeArm, Scraper
+from loadgen.plan import LengthModel
 from loadgen.record import new_run_id
 from loadgen.scenario import CanaryKeys, LoadedScenario
 
@@ -75,19 +76,22 @@ async def run_canary(loaded: LoadedScenario, options: CanaryOptions, watch: Cana
     refuse_unwritable(options.out)
     ready = await preflight(loaded.scenario)
     loaded, said = with_baseline(loaded, ready)
-    monitor = _Monitor(loaded, keys, ready, options, watch)
+    lengths = None if keys.probes is None else await measure_lengths(loaded, ready)
+    monitor = _Monitor(loaded, keys, ready, lengths, options, watch)
     for note in (*said, *ready.notes):
         monitor.records.note(note)
-    await monitor.prepare()
     with _interrupts(monitor.stop):
         await monitor.run()
     return monitor.records.folder, monitor.records.result
 
 
 class _Monitor:
+    """`lengths`: of generated prompts; None: without probes."""
+
     def __init__(
-        self, loaded: LoadedScenario, keys: CanaryKeys, ready: Preflight, options: CanaryOptions, watch: CanaryWatch
-    ) -> None:
+        self, loaded: LoadedScenario, keys: CanaryKeys, ready: Preflight, lengths: LengthModel | None,
+        options: CanaryOptions, watch: CanaryWatch,
+    ) -> None:  # fmt: skip
         scenario = loaded.scenario
         (canary,) = [name for name in scenario.arms if name != scenario.baseline]
         self._arms = canary, scenario.baseline
@@ -108,9 +112,10 @@ class _Monitor:
         self.records = CanaryRecords(options.out / canary_id, self._result(canary_id, dry_run))
         self._hooks.records = self.records
         self._start_ns = now_ns()
+        self._judged_to_s = time.time()
         self._stopped = options.stopping or asyncio.Event()
-        self._prober: Prober | None = None
         self._scraper = Scraper(self._scraped_arms(), scenario.scrape.interval_s, scenario.scrape.timeout_s, self._look)
+        self._prober = None if lengths is None else self._made_prober(lengths)
 
     def _result(self, canary_id: str, dry_run: bool) -> CanaryResult:
         scenario, keys = self._loaded.scenario, self._keys
@@ -130,14 +135,10 @@ class _Monitor:
             if a.capabilities.metrics
         ]
 
-    async def prepare(self) -> None:
-        """What has to be asked before the first probe."""
-        if self._keys.probes is None:
-            return
-        lengths = await measure_lengths(self._loaded, self._ready)
-        waiting = self._scraper.waiting
-        looked_at = {arm.name for arm in self._scraped_arms()}
-        self._prober = Prober(
+    def _made_prober(self, lengths: LengthModel) -> Prober:
+        assert self._keys.probes is not None
+        waiting, looked_at = self._scraper.waiting, {arm.name for arm in self._scraped_arms()}
+        return Prober(
             self._loaded, self._keys.probes, self._keys.window_s, self._arms, self._ready, lengths,
             lambda due_ns: self._windows.block_at(self._since_s(due_ns)),
             lambda arm: waiting(arm) if arm in looked_at else None, self._probed, self._say,
@@ -157,20 +158,20 @@ class _Monitor:
         self._metrics.begin(self.records.result.canary_id, self._checks.ids, began_s)
         self._watch.begun(self.records.folder, self._checks)
         probing = None if self._prober is None else asyncio.create_task(self._prober.run())
+        self._judged_to_s = began_s
         try:
-            cut_s = await self._every_window(began_s, probing)
+            await self._every_window(began_s, probing)
         finally:
             if self._prober is not None and not self._prober.stopping:
                 self._prober.stop()
             await asyncio.gather(*([probing] if probing else []), self._scraper.stop(), return_exceptions=True)
             await self._hooks.close(HOOKS_GRACE_S)
+            self.records.end(time.time(), max(time.time() - self._judged_to_s, 0.0))
+            self._metrics.end(time.time())
         if probing is not None and probing.exception() is not None:
             raise probing.exception()  # type: ignore[misc]
-        self.records.end(time.time(), max(time.time() - cut_s, 0.0))
-        self._metrics.end(time.time())
 
-    async def _every_window(self, begin_s: float, probing: asyncio.Task[None] | None) -> float:
-        """Unix time at which the last judged window ended."""
+    async def _every_window(self, begin_s: float, probing: asyncio.Task[None] | None) -> None:
         number, most = 0, None
         if self._options.for_s is not None:
             most = int(self._options.for_s / self._keys.window_s + 1e-9)
@@ -180,8 +181,7 @@ class _Monitor:
                 break
             data, end_s = self._windows.cut(), time.time()
             self._judged(await self._window(number, data, begin_s, end_s))
-            begin_s = end_s
-        return begin_s
+            begin_s = self._judged_to_s = end_s
 
     async def _window(self, number: int, data: WindowData, begin_s: float, end_s: float) -> CanaryWindow:
         """A fault of ours costs one window, and is said: who watches for days must not end by it."""

@@ -78,6 +78,7 @@ class CanaryResult(_Model):
     verdict: CanaryVerdict = "inconclusive"
     reasons: list[str] = Field(default_factory=lambda: ["no window has ended yet"])
     windows: int = 0
+    window_ended: str | None = None
     windows_by_state: dict[CanaryState, int] = Field(default_factory=dict)
     unjudged_s: float = 0.0
     share: float | None = None
@@ -132,6 +133,7 @@ class CanaryRecords:
         result, window = self.result, standing.window
         self._states[standing.state] += 1
         result.windows, result.windows_by_state = window.number, dict(self._states)
+        result.window_ended = iso(window.end_s)
         result.state, result.verdict, result.since = standing.state, standing.verdict, iso(standing.since_s)
         result.reasons, result.share, result.share_reason = [*standing.reasons], window.share, window.share_reason
         result.checks = [

@@ -174,7 +174,7 @@ def _canaries(windows: Windows) -> list[Rule]:
 
 
 def _not_delivered(windows: Windows, limits: Limits) -> Rule:
-    by, w = "job, instance, arm", windows.run_rate
+    by, w = "job, instance, lane, arm", windows.run_rate
     floor = f"{limits.requests_per_s:g}"
     expr = f"""
         histogram_quantile(0.99, sum by ({by}, le) (rate(specload_send_lag_seconds_bucket[{w}]))) > {limits.send_lag_s:g}

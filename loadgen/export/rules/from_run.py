@@ -44,7 +44,7 @@ def rules_of_run(summary: Summary, windows: Windows = Windows(), limits: Limits 
 
 def _of_cell(arm: str, cell: G, windows: Windows, limits: Limits) -> Iterator[Rule | str]:
     task, spec = str(cell.task_type), cell.speculation
-    by, w = "job, instance, arm, task_type, source", windows.rate
+    by, w = "job, instance, lane, arm, task_type, source", windows.rate
     of = f'arm="{arm}",task_type="{task}"'
     acceptance, rollback = spec.acceptance_rate, spec.rollback_rate
     drafting = (
@@ -82,7 +82,7 @@ def _ttft(arm: str, task: str, cell: G, windows: Windows, limits: Limits) -> Rul
     if p99 is None:
         why = cell.stream.ttft_s.reasons.get("p99") or cell.stream.ttft_s.reason or "not measured"
         return f"{arm}, {task}: no TTFT limit: {why}"
-    by, limit = "job, instance, arm, task_type", TTFT_MARGIN * p99
+    by, limit = "job, instance, lane, arm, task_type", TTFT_MARGIN * p99
     if limit >= LATENCY_EDGES_S[-1]:
         return f"{arm}, {task}: no TTFT limit: {limit:.3g} s is beyond the last bucket, which no quantile exceeds"
     of, w = f'{{arm="{arm}",task_type="{task}",stream="true"}}', windows.rate

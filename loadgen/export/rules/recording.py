@@ -57,9 +57,9 @@ def _run(windows: Windows, limits: Limits) -> list[Rule]:
     run = {"scope": "run"}
 
     def counted(name: str, by: str = series.BY_RUN) -> str:
-        return f"{series.rates(name, w, by)} and on (job, instance) specload_run_info"
+        return f"{series.rates(name, w, by)} and on (job, instance, lane) specload_run_info"
 
-    per_task = "job, instance, arm, task_type"
+    per_task = "job, instance, lane, arm, task_type"
     tpot = (
         f"{series.rates('specload_tpot_seconds_sum', windows.rate, per_task)} "
         f"/ ({series.rates('specload_tpot_seconds_count', windows.rate, per_task)} > {limits.requests_per_s:g})"
@@ -78,7 +78,7 @@ def _run(windows: Windows, limits: Limits) -> list[Rule]:
             **run,
         ),
         record("specload:tpot_seconds:mean", tpot, **run),
-        record("specload:speedup:ratio", _speedup("run", "job, instance, task_type"), **run),
+        record("specload:speedup:ratio", _speedup("run", "job, instance, lane, task_type"), **run),
     ]
 
 

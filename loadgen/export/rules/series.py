@@ -13,8 +13,8 @@ from loadgen.export.rules.types import Limits
 
 #: What identifies a server: `arm` and `speculation` are labels of the scrape target, where it has them.
 BY_SERVER = "job, instance, arm, model_name, speculation"
-#: What a run's own client tells apart; sources of one number never add up.
-BY_RUN = "job, instance, arm, task_type, source"
+#: What a run's own client tells apart; sources of one number never add up. `lane`: runs at once of the service.
+BY_RUN = "job, instance, lane, arm, task_type, source"
 
 #: A series that every server of a family shows at all times, idle ones too.
 ALWAYS_THERE = (

@@ -1,9 +1,7 @@
 "use strict";
 (() => {
-  const PALETTE = {
-    light: ["#0059b3", "#c2410c", "#00795c", "#8b2fa8", "#806000", "#b0256e", "#3f6b00", "#5a5f66"],
-    dark: ["#6cb6ff", "#ff9d5c", "#3ddbac", "#d99bf0", "#e5c04b", "#ff8fc4", "#a4d65e", "#b0b8c0"],
-  };
+  // of report.css: --series0 …
+  const COLOURS = 8;
   const MARKERS = ["circle", "square", "diamond", "cross", "x", "pentagon", "star", "hexagram"];
   const DASHES = ["/", "\\", "x", "-", "|", "+", ".", ""];
   const FORMAT = { s: ["~s", "s"], share: ["~%", ""], times: ["~g", "×"], number: ["~g", ""] };
@@ -149,25 +147,31 @@
   function draw(node) {
     const panel = figures[node.dataset.figure].panels[Number(node.dataset.panel)];
     const style = getComputedStyle(root);
-    const colours = PALETTE[theme()];
-    const ground = style.getPropertyValue("--panel").trim();
+    const css = (name) => style.getPropertyValue(name).trim();
+    const colours = Array.from({ length: COLOURS }, (_, i) => css(`--series${i}`));
+    const ground = css("--panel");
     const traces = panel.kind === "heat" ? [heat(panel, colours, ground)] : panel.series.map((s, k) =>
       ["points", "lines"].includes(panel.kind) ? points(panel, s, k, panel.series.length, colours) : bars(panel, s, k, colours, ground));
     const config = { displaylogo: false, responsive: true, displayModeBar: false };
-    return Plotly.react(node, traces, layout(panel, (name) => style.getPropertyValue(name).trim()), config);
+    return Plotly.react(node, traces, layout(panel, css), config);
   }
 
   async function drawAll() {
     const dark = theme() === "dark";
     root.dataset.theme = theme();
-    button.setAttribute("aria-pressed", String(dark));
+    if (button) button.setAttribute("aria-pressed", String(dark));
     if (!ready) return;
     root.dataset.drawn = "";
     await Promise.all([...document.querySelectorAll(".plot")].map(draw));
     root.dataset.drawn = theme();
   }
 
+  /** The page brings plotly along, or loads it before this script. */
   async function unpack() {
+    if (typeof Plotly === "object") {
+      ready = true;
+      return;
+    }
     const packed = document.getElementById("plotly").textContent;
     const bytes = Uint8Array.from(atob(packed), (c) => c.charCodeAt(0));
     const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
@@ -199,8 +203,10 @@
     drawAll();
   }
 
-  button.hidden = false;
-  button.addEventListener("click", () => { chosen = theme() === "dark" ? "light" : "dark"; drawAll(); });
+  if (button) {
+    button.hidden = false;
+    button.addEventListener("click", () => { chosen = theme() === "dark" ? "light" : "dark"; drawAll(); });
+  }
   system.addEventListener("change", drawAll);
   addEventListener("beforeprint", beforePrint);
   addEventListener("afterprint", afterPrint);

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import jsonschema
 import pytest
 
-from loadgen.analyze import DrillPull, DrillResult, drill_of
+from loadgen.analyze import DrillPull, DrillResult, drill_of, found_schema
 from loadgen.record import Event, RunData
 
 OFF_S, ON_S, END_S, STEP_S = 8.0, 16.0, 24.0, 0.25
@@ -17,7 +18,7 @@ SPEC, PLAIN = "10.0.0.1:8000", "10.0.0.2:8000"
 KEYS: dict[str, Any] = {
     "switch": {"off": {}, "on": {}},
     "pulls": 1,
-    "window_requests": 5,
+    "window_requests": 7,
     "speculating": {"served_by": [SPEC], "metrics_urls": []},
     "fallback": {"served_by": [PLAIN], "metrics_urls": []},
     "limits": {},
@@ -122,7 +123,7 @@ def test_a_slow_switch_is_timed_to_its_last_request(made: Made) -> None:
     assert off.last_token_s is not None
     assert off.last_token_s.value == pytest.approx(2.6)
     assert off.routed.fallback_after_last == 23
-    assert off.settled[1].at_s.value == pytest.approx(1.75), "a window of five whose median is the fallback's"
+    assert off.settled[1].at_s.value == pytest.approx(1.5), "a window of seven whose median is the fallback's"
     assert found.state == "fail"
     assert found.reasons == ["switch off (pull 1): last_routed_s 2 s is above its limit of 1.5 s"]
     assert drill_of(made.data(*BOTH, limits={"last_routed_s": 2.5, "last_token_s": 3.0})).state == "pass"
@@ -225,11 +226,11 @@ def test_a_latency_transient_is_timed(made: Made) -> None:
     """TTFT is 0.5 s for two seconds after the pull."""
     found = made.load(ttft=lambda s: 0.5 if OFF_S <= s < OFF_S + 2 else 0.04 + s / 1e4).found(limits={"baseline_s": 1})
     ttft, tpot = off_of(found).settled
-    assert ttft.at_s.value == pytest.approx(1.5), "windows of five: the first with three requests after the transient"
-    assert ttft.at_s.high == pytest.approx(2.5)
+    assert ttft.at_s.value == pytest.approx(1.25), "windows of seven: the first with four requests after the transient"
+    assert ttft.at_s.high == pytest.approx(2.75)
     assert tpot.at_s.value == 0.0
     assert off_of(found).longest_ttft_s.value == 0.5
-    assert found.reasons == ["switch off (pull 1): baseline_s (TTFT) 1.5 s is above its limit of 1 s"]
+    assert found.reasons == ["switch off (pull 1): baseline_s (TTFT) 1.25 s is above its limit of 1 s"]
 
 
 def test_a_queue_that_grows_has_no_level_to_come_back_to(made: Made) -> None:
@@ -388,11 +389,17 @@ def test_a_restart_of_the_server_rises_from_nothing(made: Made) -> None:
     assert not watched(made.data().scrapes, ["another"], "tiny").any
 
 
+def test_it_follows_the_schema_of_what_experiments_find(made: Made) -> None:
+    jsonschema.validate(made.load().found().model_dump(mode="json"), found_schema())
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**made.found().model_dump(mode="json"), "pulls": [{}]}, found_schema())
+
+
 def test_two_pulls_are_told_apart(made: Made) -> None:
     events = [pulled(at, d, n) for n, at, d in ((0, 4.0, "off"), (0, 8.0, "on"), (1, 14.0, "off"), (1, 20.0, "on"))]
     off = lambda s: 4 <= s < 8 or 14.6 <= s < 20  # noqa: E731
-    found = made.load(lambda s: PLAIN if off(s) else SPEC).found(*events, pulls=2, window_requests=3)
-    assert found.state == "pass", found.reasons
+    found = made.load(lambda s: PLAIN if off(s) else SPEC).found(*events, pulls=2)
+    assert found.state == "inconclusive", "too few requests between the pulls for a level"
     assert [(p.number, p.direction) for p in found.pulls] == [(0, "off"), (0, "on"), (1, "off"), (1, "on")]
     assert [p.last_routed_s.value for p in found.pulls if p.last_routed_s] == [0.0, 0.5]
     assert [p.until_s for p in found.pulls] == [4.0, 6.0, 6.0, 4.0]

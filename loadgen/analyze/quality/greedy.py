@@ -1,0 +1,142 @@
+"""Greedy answers of one candidate at one load: pairs with the baseline's reference, and the baseline with itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from loadgen.analyze.quality.cases import CaseFinding, case_findings
+from loadgen.analyze.quality.diverge import ALIKE, Divergence, compare_outputs, goes_past_stop
+from loadgen.analyze.quality.monte_carlo import MOST_DRAWS
+from loadgen.analyze.quality.paired import NoiseFloor, Paired, divergence_share, paired
+from loadgen.analyze.quality.partings import Parting, parting_of
+from loadgen.analyze.quality.ties import Margin, NearTieLimit, near_tie, near_tie_limit
+from loadgen.analyze.quality.types import Output
+
+Pairs = Sequence[tuple[Output, Output]]
+#: The reference is the baseline's first pass: all others, of either arm, are laid beside it.
+REFERENCE = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CaseAtLoad:
+    """A case at one load. `settled`: of each of its differing pairs it is known whether it is a near tie. `parted`:
+    where its first differing pair parts."""
+
+    finding: CaseFinding
+    settled: bool
+    parted: Parting | None
+
+
+@dataclass(frozen=True, slots=True)
+class GreedyAtLoad:
+    """`floor`, `found`: the baseline's own pairs and those with the candidate, of equal numbers. `cases`: those with a
+    pair of the candidate; `without`: how many could not be compared. `noise`: how often each differs, near ties
+    included, and by how much oftener the candidate does, near ties left out: they are numerics. `with_unknown`: the
+    same with differences that may be near ties."""
+
+    floor: list[Divergence]
+    found: list[Divergence]
+    cases: list[CaseAtLoad]
+    without: int
+    noise: NoiseFloor | None
+    with_unknown: Paired | None
+
+
+def pairs_of(outputs: Sequence[Output], baseline: str, arm: str) -> list[tuple[Output, Output]]:
+    """(reference, output of `arm`) of each case and pass; of the baseline its later passes. The pairs of a case are
+    numbered as repeats."""
+    reference = {o.case_id: o for o in outputs if o.arm == baseline and o.repeat == REFERENCE}
+    others: dict[str, list[Output]] = {}
+    for one in outputs:
+        if one.arm == arm and not (arm == baseline and one.repeat == REFERENCE):
+            others.setdefault(one.case_id, []).append(one)
+    return [
+        (replace(reference[case], repeat=i), one)
+        for case, some in others.items()
+        if case in reference
+        for i, one in enumerate(sorted(some, key=lambda o: o.repeat))
+    ]
+
+
+def partings_of(pairs: Pairs) -> Iterator[Parting]:
+    yield from (parting for a, b in pairs if (parting := parting_of(a, b)) is not None)
+
+
+def limit_of(floors: Sequence[Pairs], margins: Mapping[str, Margin]) -> NearTieLimit:
+    """From what the baseline said where it parts from itself, at all loads."""
+    keys = {one.key for pairs in floors for one in partings_of(pairs)}
+    return near_tie_limit([margins[key] for key in sorted(keys) if key in margins])
+
+
+def greedy_at_load(
+    outputs: Sequence[Output],
+    baseline: str,
+    candidate: str,
+    margins: Mapping[str, Margin],
+    limit: NearTieLimit,
+    seed: int,
+    most: int = MOST_DRAWS,
+) -> GreedyAtLoad:
+    """`outputs`: of both arms at this load. `margins`: by the key of the parting."""
+    floor = _compared(pairs_of(outputs, baseline, baseline), margins, limit)
+    found = _compared(pairs_of(outputs, baseline, candidate), margins, limit)
+    by_case: dict[str, list[_Pair]] = {}
+    for pair in found:
+        by_case.setdefault(pair.found.case_id, []).append(pair)
+    findings = case_findings([p.found for p in found], [p.found for p in floor])
+    cases = [_case(finding, by_case[finding.case_id]) for finding in findings]
+    noise = with_unknown = None
+    if {p.found.case_id for p in floor} & {p.found.case_id for p in found}:
+        settled, all_ = (_excess(floor, found, seed, unknown, most) for unknown in (False, True))
+        own, theirs = (divergence_share([p.found for p in pairs]) for pairs in (floor, found))
+        noise, with_unknown = NoiseFloor(own, theirs, settled), all_
+    without = len({o.case_id for o in outputs}) - len(cases)
+    return GreedyAtLoad([p.found for p in floor], [p.found for p in found], cases, without, noise, with_unknown)
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """`settled`: it is known whether the difference is a near tie."""
+
+    found: Divergence
+    parting: Parting | None
+    settled: bool
+
+
+def _compared(pairs: Pairs, margins: Mapping[str, Margin], limit: NearTieLimit) -> list[_Pair]:
+    partings = [parting_of(a, b) for a, b in pairs]
+    told = {
+        (a.case_id, a.repeat): margins[p.key]
+        for (a, _), p in zip(pairs, partings, strict=True)
+        if p is not None and p.key in margins
+    }
+    found = compare_outputs(pairs, margins=told, limit=limit)
+    return [
+        _Pair(one, parting, _settled(a, b, one, parting, limit))
+        for (a, b), one, parting in zip(pairs, found, partings, strict=True)
+    ]
+
+
+def _settled(a: Output, b: Output, one: Divergence, parting: Parting | None, limit: NearTieLimit) -> bool:
+    """A pair without two tokens to compare, or that goes on after a stop, is no matter of numerics."""
+    return one.kind in ALIKE or parting is None or goes_past_stop(a, b) or near_tie(one.margin, limit) is False
+
+
+def _case(finding: CaseFinding, pairs: Sequence[_Pair]) -> CaseAtLoad:
+    parted = next((p.parting for p in pairs if p.found is finding.first), None)
+    return CaseAtLoad(finding, all(p.settled for p in pairs), parted)
+
+
+def _excess(floor: Sequence[_Pair], found: Sequence[_Pair], seed: int, unknown: bool, most: int) -> Paired:
+    """One-sided: only a candidate that differs more often is a finding. Exact, since each reference is laid beside as
+    many answers of the baseline as of the candidate."""
+    return paired(*(_differs(pairs, unknown) for pairs in (floor, found)), seed=seed, side="greater", most=most)
+
+
+def _differs(pairs: Sequence[_Pair], unknown: bool) -> dict[str, list[float]]:
+    by_case: dict[str, list[float]] = {}
+    for pair in pairs:
+        differs = pair.found.kind not in ALIKE and (unknown or pair.settled)
+        by_case.setdefault(pair.found.case_id, []).append(float(differs))
+    return by_case

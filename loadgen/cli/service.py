@@ -1,0 +1,50 @@
+"""The service."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from loadgen.cli.base import Exit, app, err, line
+from loadgen.errors import ScenarioError
+from loadgen.redact import printable
+from loadgen.service import Role, load_config, new_token, serve
+
+
+@app.command("serve")
+def serve_command(
+    config: Annotated[Path, typer.Option("--config", help="the service's configuration; keys: docs/service.md")] = Path(
+        "service.yaml"
+    ),
+    host: Annotated[str | None, typer.Option("--host", help="address to listen on, instead of listen.host")] = None,
+    port: Annotated[
+        int | None, typer.Option("--port", min=0, max=65535, help="instead of listen.port; 0 = any free port")
+    ] = None,
+    check: Annotated[bool, typer.Option("--check", help="read the configuration, and serve nothing")] = False,
+    make_token: Annotated[
+        tuple[str, str] | None,
+        typer.Option(
+            "--new-token", metavar="NAME ROLE", help="make a token, and print it once; ROLE: viewer, operator"
+        ),
+    ] = None,
+) -> None:
+    """Serve runs to others over HTTP: ask, watch, stop, compare; history and verdicts."""
+    if make_token is not None:
+        return _new_token(*make_token)
+    read = load_config(config, host, port)
+    if check:
+        return line(f"{config} is fine: {len(read.targets)} targets, {len(read.tokens)} tokens")
+    serve(read, lambda text: err.print(printable(text), markup=False, soft_wrap=True))
+    raise typer.Exit(Exit.PASS)
+
+
+def _new_token(name: str, role: str) -> None:
+    """The token on stdout alone, so that it can be piped to where it is kept."""
+    if role not in list(Role):
+        raise ScenarioError([f"--new-token {name} {role}: the role is one of {', '.join(Role)}"])
+    token, kept = new_token(name)
+    err.print("shown once; whoever has it may ask. Into the configuration, under tokens:", soft_wrap=True)
+    err.print(f"  - {{name: {name}, role: {role}, hash: {kept}}}", markup=False, soft_wrap=True)
+    line(token, soft_wrap=True)

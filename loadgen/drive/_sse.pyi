@@ -1,0 +1,3 @@
+"""`_sse.c` as Python sees it."""
+
+def plain_payloads(block: bytes, /) -> tuple[list[bytes], bytes] | None: ...

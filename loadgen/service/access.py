@@ -1,0 +1,136 @@
+"""Who asks, and whether they may: the dependency of every route."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from urllib.parse import parse_qs, urlsplit
+
+from fastapi import Depends, Request
+from fastapi.concurrency import run_in_threadpool
+
+from loadgen.service.problems import Problem, too_often
+from loadgen.service.roles import ACCESS, Access, allowed
+from loadgen.service.security import KEY, SAFE, Seen
+from loadgen.service.sessions import Session, csrf_matches
+from loadgen.service.state import Service
+from loadgen.service.tokens import Identity
+
+COOKIE, CSRF_COOKIE, CSRF_HEADER, CSRF_FIELD = "specload_session", "specload_csrf", "X-CSRF-Token", "csrf_token"
+_UNKNOWN = Problem(
+    401, "unknown", "say who you are: Authorization: Bearer TOKEN, or log in", headers={"WWW-Authenticate": "Bearer"}
+)
+
+
+def service_of(request: Request) -> Service:
+    service: Service = request.app.state.service
+    return service
+
+
+def seen_of(request: Request) -> Seen:
+    seen: Seen = request.scope[KEY]
+    return seen
+
+
+def cookie_name(service: Service) -> str:
+    return f"__Host-{COOKIE}" if service.config.listen.secure else COOKIE
+
+
+async def authorize(request: Request) -> None:
+    """Raises Problem: 401, 403 or 429. Afterwards `seen_of(request).identity` says who asks."""
+    service, seen = service_of(request), seen_of(request)
+    seen.route = request.scope["route"].path
+    seen.subject = "/".join(map(str, request.path_params.values())) or None
+    access = ACCESS.get((request.method, seen.route or ""))
+    seen.identity = await _identity(request, service, seen)
+    role = None if seen.identity is None else seen.identity.role
+    if not allowed(role, access, metrics_open=service.config.metrics.open):
+        if seen.identity is None:
+            service.failures.take(_address(seen))
+            service.refused("unknown")
+            raise _UNKNOWN
+        service.refused("role")
+        raise Problem(403, "not-allowed", f"a {role} may not do this")
+    asker = f"address {_address(seen)}" if seen.identity is None else f"token {seen.identity.name}"
+    wait_s = service.asks.take(asker)
+    if wait_s is not None:
+        service.refused("rate")
+        raise too_often(wait_s)
+
+
+async def _identity(request: Request, service: Service, seen: Seen) -> Identity | None:
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    if scheme:
+        if scheme.lower() != "bearer":
+            return None
+        return await known(service, seen, token.strip())
+    session = session_of(request, service)
+    if session is None:
+        return None
+    if request.method not in SAFE:
+        await check_csrf(request, service, session)
+    return session.identity
+
+
+async def known(service: Service, seen: Seen, token: str) -> Identity | None:
+    """Who the token belongs to. A refused one is counted and written down; too many, and nothing is compared at all.
+    Raises Problem 429."""
+    if (identity := service.tokens.seen(token)) is not None:
+        return identity
+    wait_s = service.failures.wait_s(_address(seen))
+    if wait_s is not None:
+        service.refused("rate")
+        raise too_often(wait_s)
+    identity = await run_in_threadpool(service.tokens.who, token)
+    if identity is None:
+        await run_in_threadpool(
+            service.registry.audit.add, "unknown", "login.refused", address=seen.address, subject=seen.route, status=401
+        )
+    return identity
+
+
+def session_of(request: Request, service: Service) -> Session | None:
+    cookie = request.cookies.get(cookie_name(service))
+    return None if cookie is None else service.sessions.find(cookie)
+
+
+async def check_csrf(request: Request, service: Service, session: Session) -> None:
+    """Raises Problem 403."""
+    sent = request.headers.get(CSRF_HEADER)
+    if sent is None and request.headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
+        sent = (await form_of(request)).get(CSRF_FIELD)
+    if not same_origin(request) or not csrf_matches(session, sent):
+        service.refused("csrf")
+        raise Problem(403, "csrf", f"the session's CSRF token is missing or wrong: send {CSRF_HEADER} or {CSRF_FIELD}")
+
+
+def same_origin(request: Request) -> bool:
+    """Browsers say where a request comes from; other clients say nothing."""
+    site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
+    if site is not None and site not in ("same-origin", "none"):
+        return False
+    return origin is None or urlsplit(origin).netloc == request.headers.get("host")
+
+
+async def form_of(request: Request) -> dict[str, str]:
+    """Fields of a form, each once."""
+    text = (await request.body()).decode("utf-8", "replace")
+    try:
+        return {key: values[0] for key, values in parse_qs(text, max_num_fields=50).items()}
+    except ValueError:
+        return {}
+
+
+def _address(seen: Seen) -> str:
+    return seen.address or "unknown"
+
+
+def _identified(request: Request) -> Identity:
+    identity = seen_of(request).identity
+    if identity is None:
+        raise _UNKNOWN
+    return identity
+
+
+ServiceOf = Annotated[Service, Depends(service_of)]
+Who = Annotated[Identity, Depends(_identified)]
+__all__ = ["ACCESS", "Access", "ServiceOf", "Who", "authorize", "form_of", "known", "service_of", "session_of"]

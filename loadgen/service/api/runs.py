@@ -1,0 +1,169 @@
+"""Runs: ask for, list, watch, stop, delete."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+from fastapi import Header, Query, Response
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import StreamingResponse
+from starlette.requests import Request
+
+from loadgen.record import new_run_id
+from loadgen.service.access import ServiceOf, Who, seen_of
+from loadgen.service.api.base import RunId, router_of
+from loadgen.service.api.models import RunOut, RunsOut, RunStart, StopOut
+from loadgen.service.api.scenarios import kept_of
+from loadgen.service.events import RunEvents, TooSlow, Watcher
+from loadgen.service.offers import fingerprint, offer
+from loadgen.service.problems import Problem, not_found
+from loadgen.service.registry import IdempotencyConflict, RunFilter, RunRow, RunState
+from loadgen.service.runner.queue import NotNow
+from loadgen.service.state import Service
+
+router = router_of("runs")
+#: A comment, so that proxies and clients see that the stream lives.
+HEARTBEAT_S = 15.0
+Key = Annotated[
+    str | None,
+    Header(
+        min_length=1, max_length=200, pattern=r"^[\x21-\x7e]+$", alias="Idempotency-Key",
+        description="of your choice; the same request with the same key is the same run",
+    ),
+]  # fmt: skip
+
+
+@router.post("/runs", status_code=202, summary="Ask for a run", responses={202: {"description": "it is queued"}})
+async def start_run(
+    service: ServiceOf, who: Who, request: Request, asked: RunStart, response: Response, key: Key = None
+) -> RunOut:
+    """Checked and planned first: what cannot be run is refused with everything that is wrong. With an Idempotency-Key,
+    the same request again gives the same run."""
+    seen = seen_of(request)
+    if service.runner.closing:
+        raise Problem(503, "stopping", "the service is being stopped")
+    kept = await run_in_threadpool(kept_of, service, asked.scenario)
+    found = await offer(service, kept, asked.arms, asked.overrides, asked.time_budget_s)
+    if service.registry.runs.count()["queued"] >= service.config.limits.queued:
+        raise Problem(
+            429, "queue-full", "the queue is full (limits.queued): try again later", headers={"Retry-After": "60"}
+        )
+    try:
+        row, new = await run_in_threadpool(
+            service.registry.runs.add_once,
+            who.name, key, fingerprint(asked.model_dump(mode="json")), new_run_id(kept.name), kept.name,
+            scenario_text=kept.text, uploaded=kept.source == "uploaded", arms=found.arms, overrides=asked.overrides,
+            time_budget_s=asked.time_budget_s, started_by=who.name,
+        )  # fmt: skip
+    except IdempotencyConflict:
+        raise Problem(409, "key-used", "this Idempotency-Key was used for another request") from None
+    except sqlite3.IntegrityError:
+        raise Problem(409, "again", "another run was asked for at the same moment: ask again") from None
+    seen.subject = row.id
+    seen.detail = f"{row.scenario} on {', '.join(f'{a}={t}' for a, t in row.arms.items())}"
+    if new:
+        service.runner.asked(row)
+    response.headers["Location"] = f"/api/v1/runs/{row.id}"
+    return _out(row)
+
+
+@router.get("/runs", summary="Runs, newest first")
+def runs(
+    service: ServiceOf,
+    state: Annotated[list[RunState] | None, Query(description="repeatable; deleted runs only where asked for")] = None,
+    scenario: Annotated[str | None, Query(max_length=64)] = None,
+    target: Annotated[str | None, Query(max_length=64)] = None,
+    started_by: Annotated[str | None, Query(max_length=64)] = None,
+    verdict: Annotated[str | None, Query(max_length=16)] = None,
+    before: Annotated[int | None, Query(ge=1, le=2**53, description="`next` of the page before")] = None,
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+) -> RunsOut:
+    rows = service.registry.runs.select(
+        RunFilter(tuple(state or ()), scenario, target, started_by, verdict, before, limit + 1)
+    )
+    return RunsOut(runs=[_out(row) for row in rows[:limit]], next=rows[limit - 1].number if len(rows) > limit else None)
+
+
+@router.get("/runs/{run_id}", summary="One run")
+def run(service: ServiceOf, run_id: RunId) -> RunOut:
+    return _out(row_of(service, run_id))
+
+
+@router.post("/runs/{run_id}/stop", summary="Stop a run: drain, and cut the second time")
+async def stop_run(service: ServiceOf, who: Who, run_id: RunId) -> StopOut:
+    row_of(service, run_id)
+    try:
+        return StopOut(id=run_id, how=service.runner.stop(run_id, who.name))
+    except NotNow as error:
+        raise Problem(409, "not-now", str(error)) from None
+
+
+@router.delete("/runs/{run_id}", summary="Delete the records of an ended run; it stays listed as deleted")
+async def delete_run(service: ServiceOf, who: Who, run_id: RunId) -> RunOut:
+    row_of(service, run_id)
+    try:
+        return _out(service.runner.delete(run_id, who.name))
+    except NotNow as error:
+        raise Problem(409, "not-now", str(error)) from None
+
+
+@router.get("/runs/{run_id}/live", summary="What there is to know of a run now: its row, segment, looks")
+async def live(service: ServiceOf, run_id: RunId) -> dict[str, object]:
+    return service.runner.events(run_id).snapshot(row_of(service, run_id).shown())
+
+
+@router.get(
+    "/runs/{run_id}/events",
+    summary="Watch a run: server-sent events, taken up again after Last-Event-ID",
+    response_class=StreamingResponse,
+    responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
+)
+async def events(
+    service: ServiceOf,
+    run_id: RunId,
+    last_event_id: Annotated[str | None, Header(max_length=64)] = None,
+) -> StreamingResponse:
+    row = row_of(service, run_id)
+    if service.runner.watchers >= service.config.limits.watchers:
+        raise Problem(
+            503, "too-many-watchers", "too many streams are open (limits.watchers)", headers={"Retry-After": "30"}
+        )
+    told = service.runner.events(run_id)
+    watcher = told.watch(last_event_id, lambda: service.registry.runs.one(row.id).shown())
+    return StreamingResponse(
+        _frames(told, watcher), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"}
+    )
+
+
+async def _frames(told: RunEvents, watcher: Watcher) -> AsyncIterator[bytes]:
+    try:
+        yield b"retry: 2000\n\n"
+        while True:
+            try:
+                async with asyncio.timeout(HEARTBEAT_S):
+                    event = await watcher.take()
+            except TimeoutError:
+                yield b": still there\n\n"
+                continue
+            if event is None:
+                return
+            yield event.frame(told.boot)
+    except TooSlow:
+        return
+    finally:
+        told.leave(watcher)
+
+
+def row_of(service: Service, run_id: str) -> RunRow:
+    """Raises Problem 404."""
+    row = service.registry.runs.find(run_id)
+    if row is None:
+        raise not_found(f"run {run_id}")
+    return row
+
+
+def _out(row: RunRow) -> RunOut:
+    return RunOut(**row.shown())

@@ -1,0 +1,167 @@
+"""A scenario's text, targets and overrides to a checked scenario; everything that is wrong, at once.
+
+Arms say which target they are; where a target is, and how one is let in, the configuration says alone. Both the service
+and the process of a run compose: what was checked when a run was asked for is what it runs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from loadgen.errors import ScenarioError
+from loadgen.scenario import DEFAULTS, Document, Environment, LoadedScenario, document_of, scenario_of, set_key
+
+#: What a scenario says of an arm here; the rest is the target's.
+OWN_KEYS = frozenset({"target", "speculation", "declared_differences", "facts"})
+#: Of a scenario of the server's folder: what is never taken from there, since targets have it, and would be overlooked.
+NEVER = frozenset({"api_key", "headers", "proxy_auth", "start", "stop"})
+#: Keys of an uploaded scenario that name files, commands or URLs of this machine, beside those of arms.
+NOT_UPLOADED: tuple[tuple[str, ...], ...] = (
+    ("workload", "tasks", "*", "prompts"),
+    ("comparison", "aa_run"),
+    ("sweep",),
+    ("drill",),
+    ("canary",),
+)
+#: What a run of the service may be: a drill pulls a kill switch, which is for people.
+EXPERIMENTS = frozenset({"run", "soak", "anomalies", "access"})
+#: Keys that a start may override, as dotted paths.
+OVERRIDABLE = re.compile(
+    r"seed|repeats|description"
+    r"|load\.\d{1,3}\.(concurrency|rate_per_s|cases|duration_s|max_in_flight)"
+    r"|sampling\.(temperature|top_p|top_k|seed)"
+    r"|warmup\.(warmup_requests|warmup_seconds|max_windows|agree_within)"
+    r"|slos\.(ttft_s|tpot_s|total_time_s)"
+    r"|comparison\.(blocks|baseline)"
+    r"|workload\.(stream_fraction|cache)"
+    r"|safety\.(max_requests_per_second|max_concurrency|max_requests|max_output_tokens|abort_error_share|abort_waiting)"
+)
+_STRICTEST: tuple[Environment, ...] = ("production", "staging", "disposable")
+
+
+def compose(
+    data: bytes,
+    name: str,
+    base: Path,
+    *,
+    overrides: Mapping[str, Any],
+    arms: Mapping[str, Mapping[str, Any]],
+    environment: str,
+    caps: Mapping[str, Any],
+) -> LoadedScenario:
+    """`arms`: the keys of each arm's target. `environment`, `caps`: what the targets allow at most. Files that the
+    scenario names are relative to `base`. Raises ScenarioError with every problem."""
+    document = document_of(data, f"{name}.yaml")
+    for key, value in overrides.items():
+        if OVERRIDABLE.fullmatch(key):
+            set_key(document, f"{key}={orjson.dumps(value).decode()}")
+        else:
+            document.problems.append(f"overrides: {key} cannot be overridden; docs/service.md says what can")
+    if (kind := document.value.get("experiment", "run")) not in EXPERIMENTS and isinstance(kind, str):
+        at = document.where(("experiment",))
+        document.problems.append(f"{at}: experiment: {kind[:40]} is not for the service: use specload run")
+    _put_arms(document, arms)
+    _put_environment(document, environment, caps)
+    return scenario_of(document, base, hashlib.sha256(data).hexdigest(), Path(f"{name}.yaml"))
+
+
+def refused_keys(document: Document, *, uploaded: bool) -> list[str]:
+    """What a scenario names that it may not, each with its line."""
+    problems = []
+    arms = document.value.get("arms")
+    for arm, keys in arms.items() if isinstance(arms, dict) else ():
+        for key in keys if isinstance(keys, dict) else ():
+            if key in NEVER or (uploaded and key not in OWN_KEYS):
+                problems.append(
+                    f"{document.where(('arms', arm, key))}: arms.{arm}.{key}: is the target's, not the scenario's; "
+                    f"an arm may say {', '.join(sorted(OWN_KEYS))}"
+                )
+    for path in NOT_UPLOADED if uploaded else ():
+        for loc in _found(document.value, path):
+            dotted = ".".join(map(str, loc))
+            problems.append(f"{document.where(loc)}: {dotted}: an uploaded scenario names no files, commands or URLs")
+    return problems
+
+
+def _found(value: Any, path: tuple[str, ...], loc: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    if not path:
+        if value is not None:
+            yield loc
+    elif path[0] == "*":
+        for i, item in enumerate(value) if isinstance(value, list) else ():
+            yield from _found(item, path[1:], (*loc, i))
+    elif isinstance(value, dict) and path[0] in value:
+        yield from _found(value[path[0]], path[1:], (*loc, path[0]))
+
+
+def named_targets(document: Document, asked: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """Arm to target: as asked, else as the scenario says; and which arms have none."""
+    found: dict[str, str] = {}
+    problems = []
+    arms = document.value.get("arms")
+    own = arms if isinstance(arms, dict) else {}
+    for arm in dict.fromkeys((*own, *asked)):
+        keys = own.get(arm)
+        target = asked.get(arm) or (keys.get("target") if isinstance(keys, dict) else None)
+        if isinstance(target, str):
+            found[arm] = target
+        else:
+            problems.append(
+                f"{document.where(('arms', arm))}: arms.{arm}: names no target: say which with arms, or here"
+            )
+    return found, problems
+
+
+def _put_arms(document: Document, arms: Mapping[str, Mapping[str, Any]]) -> None:
+    given = document.value.get("arms")
+    own = given if isinstance(given, dict) else {}
+    made: dict[str, Any] = {}
+    for name, target in arms.items():
+        keys = own.get(name)
+        kept = {k: v for k, v in (keys if isinstance(keys, dict) else {}).items() if k in OWN_KEYS - {"target"}}
+        said = kept.get("facts")
+        facts = {**target.get("facts", {}), **(said if isinstance(said, dict) else {})}
+        made[name] = {**target, **kept, **({"facts": facts} if facts else {})}
+        document.marks.setdefault(("arms", name), f"the arm {name}")
+    document.value["arms"] = made
+
+
+def _put_environment(document: Document, environment: str, caps: Mapping[str, Any]) -> None:
+    """The strictest environment holds; a cap may be lowered by the scenario, and never raised above the targets'."""
+    said = document.value.get("environment", "production")
+    if said not in _STRICTEST:
+        return  # which the check reports
+    strictest = min((said, environment), key=_STRICTEST.index)
+    document.value["environment"] = strictest
+    defaults = asdict(DEFAULTS[strictest])
+    safety = document.value.setdefault("safety", {})
+    if not isinstance(safety, dict):
+        return
+    for key, most in caps.items():
+        own = safety.get(key)
+        if own is None:
+            if defaults[key] is None or most < defaults[key]:
+                safety[key] = most
+        elif isinstance(own, int | float) and own > most and key != "price_per_million_output_tokens":
+            at = document.where(("safety", key))
+            document.problems.append(f"{at}: safety.{key}: {own:,.10g} is more than the targets allow ({most:,.10g})")
+
+
+def strictest(environments: list[str]) -> str:
+    return min(environments, key=[*map(str, _STRICTEST)].index)
+
+
+def checked_text(data: bytes, name: str, *, uploaded: bool) -> Document:
+    """The document, refused where it names what it may not. Raises ScenarioError."""
+    document = document_of(data, f"{name}.yaml")
+    problems = refused_keys(document, uploaded=uploaded)
+    if problems:
+        raise ScenarioError(problems)
+    return document

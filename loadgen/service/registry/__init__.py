@@ -1,0 +1,27 @@
+"""What the service remembers: runs, and who did what. SQLite, one file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from loadgen.service.registry.audit import Audit
+from loadgen.service.registry.database import Database
+from loadgen.service.registry.runs import IdempotencyConflict, Runs, utc_now
+from loadgen.service.registry.types import AuditRow, RunFilter, RunRow, RunState
+
+__all__ = ["Audit", "AuditRow", "IdempotencyConflict", "Registry", "RunFilter", "RunRow", "RunState", "Runs", "utc_now"]
+
+
+class Registry:
+    """Raises StorageError where the file cannot be used."""
+
+    def __init__(self, path: Path) -> None:
+        self.database = Database(path)
+        self.runs = Runs(self.database)
+        self.audit = Audit(self.database)
+
+    def usable(self) -> bool:
+        return self.database.usable()
+
+    def close(self) -> None:
+        self.database.close()

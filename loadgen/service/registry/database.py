@@ -1,0 +1,64 @@
+"""One SQLite connection for all threads of the service, one at a time."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from threading import RLock
+from typing import Any
+
+from loadgen.errors import StorageError
+from loadgen.service.registry.schema import migrate
+
+
+class Database:
+    """WAL: readers of other processes (a backup) never wait. Raises StorageError where it cannot be opened."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = RLock()
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._connection = sqlite3.connect(path, timeout=10, isolation_level=None, check_same_thread=False)
+            path.chmod(0o600)
+            self._connection.row_factory = sqlite3.Row
+            self._connection.execute("PRAGMA journal_mode = WAL")
+            self._connection.execute("PRAGMA synchronous = FULL")
+            self._connection.execute("PRAGMA foreign_keys = ON")
+            migrate(self._connection, str(path))
+        except (sqlite3.Error, OSError) as error:
+            raise StorageError(f"{path}: the registry cannot be opened: {error}") from None
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """Whole or not at all; nobody else writes meanwhile. Nested ones are part of the outermost."""
+        with self._lock:
+            if self._connection.in_transaction:
+                yield self._connection
+                return
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._connection
+            except BaseException:
+                self._connection.execute("ROLLBACK")
+                raise
+            self._connection.execute("COMMIT")
+
+    def rows(self, sql: str, values: Sequence[Any] = ()) -> list[sqlite3.Row]:
+        with self._lock:
+            return self._connection.execute(sql, values).fetchall()
+
+    def usable(self) -> bool:
+        """Whether it takes writes."""
+        try:
+            with self.transaction() as connection:
+                connection.execute("PRAGMA user_version").fetchone()
+        except sqlite3.Error:
+            return False
+        return True
+
+    def close(self) -> None:
+        with self._lock:
+            self._connection.close()

@@ -1,0 +1,135 @@
+"""Items that experiments of their own show, and files of the canary and of the audit log (docs/checklist.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from loadgen.analyze import DrillResult, Stability
+from loadgen.verdict.checklist.evidence import CanaryEvidence, RunEvidence
+from loadgen.verdict.checklist.model import ItemState
+from loadgen.verdict.checklist.seen import Found, Seen, not_shown
+
+#: A shorter soak is none that shows stability.
+SOAK_S = 1800.0
+_STATES: Mapping[str, ItemState] = {"pass": "pass", "fail": "fail", "inconclusive": "not_shown"}
+
+
+def quality(seen: Seen) -> Found:
+    return _experiment(seen, "quality", "no quality run was given (specload quality)")
+
+
+def anomalies(seen: Seen) -> Found:
+    return _experiment(seen, "anomalies", "no run of experiment: anomalies was given")
+
+
+def kill_switch(seen: Seen) -> Found:
+    found = _experiment(seen, "drill", "no run of experiment: drill was given")
+    run = _newest(seen, "drill")
+    if run is None or not isinstance(run.found, DrillResult):
+        return found
+    lost = sum(pull.losses.lost for pull in run.found.pulls)
+    numbers: dict[str, float | None] = {"pulls": float(len(run.found.pulls)), "lost": float(lost)}
+    for key in ("last_routed_s", "last_token_s"):
+        values = [getattr(pull, key) for pull in run.found.pulls if pull.direction == "off"]
+        known = [n.value if n.value is not None else n.high for n in values if n is not None]
+        numbers[key] = max((value for value in known if value is not None), default=None)
+    why = found.why
+    if found.state == "pass":
+        last = numbers["last_routed_s"]
+        when = "at a time that is not known" if last is None else f"after at most {last:.3g} s"
+        why = f"{lost} requests lost in {len(run.found.pulls)} pulls; the last request was routed {when}"
+    return Found(found.state, why, found.evidence, numbers)
+
+
+def stability(seen: Seen) -> Found:
+    run = _newest(seen, "soak")
+    if run is None:
+        return seen.without("no soak was given (experiment: soak)", "soak")
+    if (why := run.unusable) is not None:
+        return not_shown(why, run.run_id)
+    candidates = {name for name, facts in run.arms.items() if facts.speculation is not False}
+    parts = [s for s in run.summary.stability if s.arm in candidates] if isinstance(run.summary.stability, list) else []
+    if not parts:
+        return not_shown(f"{run.run_id} has no stage of constant load of a speculating arm", run.run_id)
+    seconds = min(part.seconds for part in parts)
+    numbers: dict[str, float | None] = {"seconds": seconds, "drifts": float(sum(map(_worse, parts)))}
+    drifts = [s.drift.text for part in parts for s in part.series if s.drift and s.drift.matters and s.drift.worse]
+    if drifts:
+        return Found("fail", "; ".join(drifts[:3]), (run.run_id,), numbers)
+    if any(part.state == "too_short" for part in parts) or seconds < SOAK_S:
+        why = f"{seconds / 60:.0f} minutes of steady load are too short, at least {SOAK_S / 60:.0f} are needed"
+        return Found("not_shown", why, (run.run_id,), numbers)
+    return Found("pass", f"nothing drifted for the worse in {seconds / 60:.0f} minutes", (run.run_id,), numbers)
+
+
+def access(seen: Seen) -> Found:
+    """The endpoints by experiment: access, the log by audit.json. One alone shows half of it."""
+    found = _experiment(seen, "access", "no run of experiment: access was given")
+    if found.state == "fail":
+        return found
+    audit = next(iter(seen.audits), None)
+    if audit is not None and audit.broken_at is not None:
+        why = f"row {audit.broken_at} of the audit log is not what was written"
+        return Found("fail", why, (*found.evidence, audit.id), {"rows": float(audit.rows)})
+    if found.state != "pass":
+        return found
+    if audit is None:
+        return Found("not_shown", "the endpoints pass; no audit log was given (audit.json)", found.evidence)
+    why = f"the endpoints pass; the audit log has {audit.rows} rows in an unbroken chain"
+    return Found("pass", why, (*found.evidence, audit.id), {"rows": float(audit.rows)})
+
+
+def canary(seen: Seen) -> Found:
+    """State and share of the newest; alerts that fired of any: they are proven on a canary that is bad on purpose."""
+    given = [file for file in seen.canaries if _ours(seen, file)]
+    if not given:
+        other = f"; {seen.canaries[0].id} is of another model or engine" if seen.canaries else ""
+        return not_shown(f"no canary's evidence was given (canary.json){other}")
+    one = given[0]
+    told = [alert for file in seen.canaries for alert in file.alerts if alert.fired]
+    fired, proofs = {alert.about for alert in told}, [f.id for f in seen.canaries if any(a.fired for a in f.alerts)]
+    numbers = {"share": one.share, "alerts_fired": float(len(told))}
+    runs = tuple(dict.fromkeys([one.id, *proofs]))
+    if one.state == "fail":
+        why = one.reasons[0] if one.reasons else "the canary failed"
+        return Found("fail", why, (one.id,), numbers)
+    missing = [f"no alert on {about} was seen to fire" for about in ("acceptance", "rollback") if about not in fired]
+    if one.share is None:
+        missing.insert(0, "its share of the traffic is not set")
+    if one.state != "pass":
+        missing.insert(0, one.reasons[0] if one.reasons else "the canary came to no verdict")
+    if missing:
+        return Found("not_shown", "; ".join(missing), runs, numbers)
+    return Found("pass", f"{one.share:.1%} of the traffic; alerts on acceptance and rollback fired", runs, numbers)
+
+
+def _ours(seen: Seen, file: CanaryEvidence) -> bool:
+    """As far as both tell."""
+    if seen.sides is None or seen.sides.candidate is None:
+        return True
+    facts = seen.sides.candidate[1]
+    version = facts.capabilities.get("version")
+    same_engine = None in (file.engine_version, version) or file.engine_version == version
+    return file.model in (None, facts.model) and same_engine
+
+
+def _newest(seen: Seen, kind: str) -> RunEvidence | None:
+    return seen.newest(lambda run: run.experiment == kind)
+
+
+def _experiment(seen: Seen, kind: str, missing: str) -> Found:
+    run = _newest(seen, kind)
+    if run is None:
+        return seen.without(missing, kind)
+    if run.found is None:
+        return not_shown(f"{run.run_id} has no result that this version can read", run.run_id)
+    state = _STATES[run.found.state]
+    if state == "pass" and (why := run.unusable) is not None:
+        return not_shown(why, run.run_id)
+    more = f"; and {len(run.found.reasons) - 1} more" if len(run.found.reasons) > 1 else ""
+    text = f"{run.found.reasons[0]}{more}" if run.found.reasons else f"{kind}: nothing against it"
+    return Found(state, text, (run.run_id,))
+
+
+def _worse(part: Stability) -> int:
+    return sum(bool(s.drift and s.drift.matters and s.drift.worse) for s in part.series)
