@@ -35,10 +35,10 @@ class RunEvidence:
 
     @property
     def unusable(self) -> str | None:
-        """Why nothing can be shown by it; None: it can. Access checks measure nothing, rightly or not."""
+        """Why nothing can be shown by it; None: it can. Access checks and quality runs rest on no times."""
         if not self.finished:
             return f"{self.run_id} did not finish"
-        if self.summary.validity.state == "invalid" and self.experiment != "access":
+        if self.summary.validity.state == "invalid" and self.experiment not in ("access", "quality"):
             return f"{self.run_id} is an invalid measurement: {self.summary.validity.reasons[0]}"
         return None
 
