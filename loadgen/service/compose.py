@@ -27,6 +27,7 @@ NOT_UPLOADED: tuple[tuple[str, ...], ...] = (
     ("workload", "tasks", "*", "prompts"),
     ("comparison", "aa_run"),
     ("sweep",),
+    ("quality", "known_answers", "file"),
     ("drill",),
     ("canary",),
     ("quality", "known_answers", "file"),
