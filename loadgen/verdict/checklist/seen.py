@@ -36,7 +36,9 @@ class Seen:
 
     def compared(self) -> RunEvidence | None:
         """The newest run that compares the target's arms."""
-        return self.newest(lambda run: self.names(run) is not None and isinstance(run.summary.comparison, list))
+        return self.newest(
+            lambda run: plain(run) and self.names(run) is not None and isinstance(run.summary.comparison, list)
+        )
 
     def names(self, run: RunEvidence) -> tuple[str, str] | None:
         """Baseline and candidate of a run; None where it has not both."""
@@ -48,6 +50,16 @@ class Seen:
         """Nothing was given that could show it."""
         why = self.aside.get(experiment)
         return not_shown(f"{what} ({why})" if why else what)
+
+
+def plain(run: RunEvidence) -> bool:
+    """Of a load that nothing else was done to: speeds and tails of anomalies or of a drill are theirs."""
+    return run.experiment == "run"
+
+
+def speculates(run: RunEvidence) -> bool:
+    """Also where no arm tells."""
+    return any(facts.speculation is not False for facts in run.arms.values())
 
 
 def not_shown(why: str, *runs: str) -> Found:
