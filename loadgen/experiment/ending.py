@@ -28,8 +28,9 @@ def ending_of(result: RunResult, *, judged: bool = True) -> tuple[Ending, str | 
     # answers are not made wrong by late stamps, and quality judges what bears on them
     measured = result.found is None or result.found.kind not in ("access", "quality")
     if judged and measured and result.summary.validity.state == "invalid":
-        failed = result.verdict is not None and result.verdict.verdict == "fail"
-        failed |= result.found is not None and result.found.kind == "drill" and result.found.state == "fail"
+        failed = (result.verdict is not None and result.verdict.verdict == "fail") or (
+            result.found is not None and result.found.state == "fail"
+        )
         why = result.summary.validity.reasons[0].removeprefix("invalid: ")
         return "fail" if failed else "inconclusive", f"the measurement is invalid: {why}"
     words = {one.verdict for one in (result.verdict,) if one} | {one.state for one in (result.found,) if one}

@@ -27,8 +27,13 @@ class Seen:
 
     @property
     def open(self) -> bool:
-        """Let in: a page, or a refusal for another reason than who asks."""
-        return self.status is not None and self.status not in (401, 403, 404, 407) and self.status < 500
+        """Let in: a page, or a refusal for another reason than who asks. Sent elsewhere (a login page, say) is not."""
+        return self.status is not None and not self.silent and self.status not in (401, 403, 404, 407)
+
+    @property
+    def silent(self) -> bool:
+        """Says nothing of who is let in: sent elsewhere, asked too often, broken."""
+        return self.status is not None and (300 <= self.status < 400 or self.status == 429 or self.status >= 500)
 
     @property
     def guarded(self) -> bool:

@@ -44,7 +44,8 @@ class RunEvidence:
 
 
 class FileEvidence(Closed):
-    """A file with evidence that no run directory holds. Additions are free, so unknown keys are let in."""
+    """A file with evidence that no run directory holds. Additions are free, so unknown keys are let in.
+    `at`: ISO 8601, UTC, so that the newest is found by its text."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False, populate_by_name=True)
 

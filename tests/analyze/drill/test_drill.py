@@ -322,6 +322,18 @@ def test_by_counters_alone_between_two_scrapes(made: Made) -> None:
     )
 
 
+def test_a_page_that_is_not_read_after_the_pull_is_no_standstill(made: Made) -> None:
+    for i in range(40):  # until 7.8 s
+        made.run.scrape(i * 0.2, drafts=10 * i, accepted_tokens=30 * i, generation_tokens=40 * i, running=2, waiting=0,
+                        finished=i)  # fmt: skip
+    plain = {"served_by": [], "metrics_urls": []}
+    found = made.load(columns=silent).found(speculating=plain, fallback=plain)
+    last = off_of(found).last_round_s
+    assert last is not None
+    assert (found.state, last.value, last.high) == ("inconclusive", None, None)
+    assert last.reason == "a page of the speculating servers was not read after the pull"
+
+
 def test_counters_of_the_same_servers_tell_of_rounds_only(made: Made) -> None:
     counters(made, stops_s=8.3)
     plain = {"served_by": [], "metrics_urls": []}

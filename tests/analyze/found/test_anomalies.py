@@ -174,6 +174,18 @@ def test_witnesses_that_differ(story: Story) -> None:
     )
 
 
+def test_a_prompt_that_is_never_steady_is_none_the_worse_for_anomalies(story: Story) -> None:
+    """Every answer is new, before as during: each is held against others than itself. Nor does a prompt count that
+    was first answered while anomalies were sent."""
+    story.requests()
+    story.witnesses()
+    spoiled = (e for e in story.events if e.name == "witness")
+    digests = {id(e): {"digest": f"d{i}"} | ({"number": 77} if i == 130 else {}) for i, e in enumerate(spoiled)}
+    story.events = [replace(e, data={**e.data, **digests.get(id(e), {})}) for e in story.events]
+    (test,) = [t for t in story.found().arms[0].bystanders if t.name == "witness_share"]
+    assert (test.before, test.during, test.alarm) == (1.0, 1.0, False)
+
+
 def test_what_was_left_goes_on(story: Story) -> None:
     """H20"""
     story.requests()

@@ -87,6 +87,17 @@ async def test_an_open_door(door: Any, tmp_path: Path, key: Any) -> None:
     assert any("key_missing: status 200: let in" in reason for reason in found.reasons)
 
 
+@pytest.mark.parametrize("status", [302, 429])
+async def test_sent_elsewhere_or_asked_too_often_says_nothing_of_keys(door: Any, tmp_path: Path, status: int) -> None:
+    """A login page is no open door, and not a closed one either."""
+    pages = dict.fromkeys(("/v1/models", "/v1/completions", "/metrics", "/server_info"), (status, ""))
+    server = await door(None, pages=pages, guarded=("/nothing",))
+    found = await looked(tmp_path, {"url": server.url})
+    assert states(found, "key_missing", "key_wrong") == {"key_missing": "not_shown", "key_wrong": "not_shown"}
+    assert found.state == "inconclusive"
+    assert state_of(found, f"/server_info: status {status}") == "pass"
+
+
 async def test_a_stranger_with_credentials(door: Any, tmp_path: Path) -> None:
     lines = "access-control-allow-origin: https://elsewhere.invalid\r\naccess-control-allow-credentials: true\r\n"
     server = await door(None, pages={"/v1/models": (200, lines)})
