@@ -156,8 +156,9 @@ def setting_of(scenario: Scenario, arm: ReadyArm) -> Setting:
 
 def place_of(arm: ReadyArm) -> Place:
     url = urlsplit(arm.targets[0].url)
-    tls = url.scheme == "https"
-    return Place(url.hostname or "", url.port or (443 if tls else 80), arm.reach.ssl_context() if tls else None)
+    tls, host = url.scheme == "https", url.hostname or ""
+    context = arm.reach.ssl_context() if tls else None
+    return Place(host, url.port or (443 if tls else 80), context, arm.reach.address_of(host))
 
 
 async def run_anomalies(loaded: LoadedScenario, options: RunOptions, progress: Progress) -> RunResult:
