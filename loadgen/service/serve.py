@@ -16,6 +16,7 @@ from loadgen.errors import ScenarioError
 from loadgen.redact import Redactor, printable
 from loadgen.service.app import guarded, make_app
 from loadgen.service.config import ServiceConfig
+from loadgen.service.registry import alone
 from loadgen.service.state import Service
 
 #: Requests that are being answered when the service is told to stop get so long.
@@ -36,7 +37,12 @@ class _Masked(logging.Formatter):
 def run_service(config: ServiceConfig, say: Callable[[str], None]) -> None:
     """Serve until SIGINT or SIGTERM: then runs drain, and are kept. Raises ScenarioError or StorageError where it
     cannot begin."""
-    service = Service(config)
+    with alone(config.folders.database):
+        _run(Service(config), say)
+
+
+def _run(service: Service, say: Callable[[str], None]) -> None:
+    config = service.config
     _log_to_stderr(service.redact)
     listener = _listen(config)
     service.port = listener.getsockname()[1]
