@@ -88,15 +88,19 @@ async def known(service: Service, seen: Seen, token: str) -> Identity | None:
     Raises Problem 429."""
     if (identity := service.tokens.seen(token)) is not None:
         return identity
-    wait_s = service.failures.wait_s(_address(seen))
+    wait_s = service.failures.take(_address(seen))  # and held meanwhile: of many at once, no more are compared
     if wait_s is not None:
         service.refused("rate")
         raise too_often(wait_s)
-    identity = await run_in_threadpool(service.tokens.who, token)
-    if identity is None:
-        await run_in_threadpool(
-            service.registry.audit.add, "unknown", "login.refused", address=seen.address, subject=seen.route, status=401
-        )
+    try:
+        identity = await run_in_threadpool(service.tokens.who, token)
+        if identity is None:
+            await run_in_threadpool(
+                service.registry.audit.add, "unknown", "login.refused",
+                address=seen.address, subject=seen.route, status=401,
+            )  # fmt: skip
+    finally:
+        service.failures.give_back(_address(seen))  # who asked takes it, at once, where it was a failure
     return identity
 
 

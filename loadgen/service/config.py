@@ -45,6 +45,13 @@ class Listen(Model):
             refuse([(("tls_key",), "needs tls_cert")])
         if self.trusted_proxies and not self.behind_tls_proxy:
             refuse([(("trusted_proxies",), "needs behind_tls_proxy: true")])
+        refuse(
+            [
+                (("trusted_proxies", i), "is no address and no network: anybody could say who asks")
+                for i, text in enumerate(self.trusted_proxies)
+                if not _bounded(text)
+            ]
+        )
         if not self.loopback and self.tls_cert is None and not self.behind_tls_proxy:
             refuse(
                 [
@@ -68,6 +75,14 @@ class Listen(Model):
     def secure(self) -> bool:
         """Browsers reach it over TLS."""
         return self.tls_cert is not None or self.behind_tls_proxy
+
+
+def _bounded(text: str) -> bool:
+    """An address, or a network that is not everything."""
+    try:
+        return ipaddress.ip_network(text).prefixlen > 0
+    except ValueError:
+        return False
 
 
 class Folders(Model):

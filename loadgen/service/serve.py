@@ -16,6 +16,7 @@ from loadgen.errors import ScenarioError
 from loadgen.redact import Redactor, printable
 from loadgen.service.app import guarded, make_app
 from loadgen.service.config import ServiceConfig
+from loadgen.service.registry import alone
 from loadgen.service.runner.spawner import lower_priority
 from loadgen.service.state import Service
 
@@ -37,7 +38,7 @@ class _Masked(logging.Formatter):
 def run_service(config: ServiceConfig, say: Callable[[str], None]) -> None:
     """Serve until SIGINT or SIGTERM: then runs drain, and are kept. Raises ScenarioError or StorageError where it
     cannot begin."""
-    with _listen(config) as listener:
+    with alone(config.folders.database), _listen(config) as listener:
         _run(Service(config), listener, say)
 
 

@@ -18,6 +18,7 @@ from loadgen.service.api.login import local_path
 from loadgen.service.app import routes
 from loadgen.service.registry import Registry
 from loadgen.service.roles import ACCESS, Access
+from loadgen.service.runner import queue
 from tests.service.conftest import TOKENS, InProcess, MakeInside, scenario
 
 PATHS = {"{name}": "nothing", "{run_id}": "nothing", "{version}": "0", "{canary_id}": "nothing", "{hook}": "event"}
@@ -200,6 +201,55 @@ async def test_guessing_is_slowed_by_address(inside: MakeInside) -> None:
         assert (await service.ask("GET", "/api/v1/me", "eye")).status_code == 200
         assert (await service.ask("GET", "/api/v1/me", "ops")).status_code == 429
         assert len(service.service.registry.audit.select()) == 3
+
+
+async def test_guesses_at_once_are_no_more_than_guesses_in_a_row(inside: MakeInside) -> None:
+    """What is being compared counts already: else a burst is compared whole, at the price of a hash each."""
+    async with inside(limits={"failures_per_minute": 3}) as service:
+        wrong = [{"Authorization": f"Bearer sl_ops_guess{i}"} for i in range(12)]
+        answers = await asyncio.gather(*(service.client.get("/api/v1/me", headers=one) for one in wrong))
+        assert sorted(answer.status_code for answer in answers) == [401] * 3 + [429] * 9
+        assert len(service.service.registry.audit.select()) == 3
+
+
+async def test_webhooks_and_headers_of_the_folder_are_masked(inside: MakeInside, tmp_path: Path) -> None:
+    """I4: a webhook's URL may hold its token in its path, and a switch's headers are secret."""
+    off = {"kind": "http", "url": "http://gate/off", "headers": {"X-Gate": "open-sesame"}}
+    hooks = [{"url": "https://hooks.example/services/T0/planted-1"}]
+    text = scenario(canary={"webhooks": hooks, "switch": {"off": off}}, drill={"switch": {"off": off}})
+    async with inside() as service:
+        (tmp_path / "scenarios" / "canary.yaml").write_text(text)
+        shown = (await service.ask("GET", "/api/v1/scenarios/canary", "eye")).json()["text"]
+        assert "planted-1" not in shown
+        assert "open-sesame" not in shown
+        assert "http://gate/off" in shown
+
+
+async def test_the_queue_outlives_a_registry_that_takes_no_writes(
+    inside: MakeInside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk for a while: runs wait, and are started afterwards."""
+
+    async def resolver(_host: str, _port: int) -> list[str]:
+        return ["169.254.169.254"]
+
+    monkeypatch.setattr(queue, "RETRY_S", 0.01)
+    async with inside(resolver, targets={"one": {"url": "http://model.example"}}) as service:
+        runs = service.service.registry.runs
+        move, failed = runs.move, []
+
+        def full(*values: Any, **more: Any) -> Any:
+            if len(failed) < 2:
+                failed.append(values)
+                raise sqlite3.OperationalError("database or disk is full")
+            return move(*values, **more)
+
+        monkeypatch.setattr(runs, "move", full)
+        service.service.runner.asked(runs.add("r", "small", arms={"base": "one"}, scenario_text="x"))
+        async with asyncio.timeout(10):
+            while not runs.one("r").state.over:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        assert len(failed) == 2
 
 
 async def test_every_answer_forbids_what_it_does_not_need(inside: MakeInside) -> None:

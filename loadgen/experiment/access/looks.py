@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import httpx
 from pydantic import SecretStr
@@ -63,7 +63,7 @@ class Looks:
         if self.asked >= MOST_REQUESTS:
             return Seen(None, {}, b"", f"{MOST_REQUESTS} requests are all that an access check sends")
         self.asked += 1
-        options = reach.httpx_options() | ({} if verified else {"verify": False})
+        options = (reach if verified else replace(reach, verify=False)).httpx_options()
         sent = {name: value.get_secret_value() for name, value in (headers or {}).items()} | dict(extra or {})
         try:
             async with (

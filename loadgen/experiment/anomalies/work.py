@@ -156,9 +156,9 @@ def setting_of(scenario: Scenario, arm: ReadyArm) -> Setting:
 
 def place_of(arm: ReadyArm) -> Place:
     url = urlsplit(arm.targets[0].url)
-    tls = url.scheme == "https"
-    host, context = url.hostname or "", arm.reach.ssl_context() if tls else None
-    return Place(host, url.port or (443 if tls else 80), context, dict(arm.reach.resolve).get(host))
+    tls, host = url.scheme == "https", url.hostname or ""
+    context = arm.reach.ssl_context() if tls else None
+    return Place(host, url.port or (443 if tls else 80), context, arm.reach.address_of(host))
 
 
 async def run_anomalies(loaded: LoadedScenario, options: RunOptions, progress: Progress) -> RunResult:

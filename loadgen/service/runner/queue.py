@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sqlite3
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine
@@ -16,6 +17,7 @@ from typing import Any, Literal
 
 import orjson
 
+from loadgen.errors import SpecloadError
 from loadgen.service.background import Background
 from loadgen.service.config import ServiceConfig
 from loadgen.service.events import RunEvents
@@ -36,6 +38,8 @@ log = logging.getLogger("specload.service")
 KEPT_EVENTS = 50
 #: How often a run that outlived its service is looked at, and how often folders and retention are.
 ORPHAN_INTERVAL_S, HOUSEKEEPING_INTERVAL_S = 0.5, 60.0
+#: After what should not fail has failed: a full disk, a locked database.
+RETRY_S = 5.0
 #: After the second stop, before the process is killed.
 CUT_TIMEOUT_S = 20.0
 RunOver = Callable[[RunRow], None]
@@ -207,7 +211,12 @@ class Runner:
         while True:
             await self._wake.wait()
             self._wake.clear()
-            await self._pick()
+            try:
+                await self._pick()
+            except Exception as error:  # nothing may end the queue
+                log.error("runs cannot be started: %s; tried again", self._targets.redact(repr(error)), exc_info=error)
+                await asyncio.sleep(RETRY_S)
+                self._wake.set()
 
     async def _pick(self) -> None:
         """Start every run that may start now."""
@@ -268,16 +277,29 @@ class Runner:
         )
 
     def _began(self, run_id: str, path: str) -> None:
-        self._registry.runs.change(run_id, path=path)
+        """Not told now, it is told at the end."""
+        try:
+            self._registry.runs.change(run_id, path=path)
+        except sqlite3.Error as error:
+            log.error("run %s: the registry takes no writes: %s", run_id, error)
+
+    async def _ended(self, run_id: str, **values: Any) -> RunRow:
+        """Written once the registry takes it: a run that is over must not stay listed as running."""
+        while True:
+            try:
+                return self._registry.runs.change(run_id, **values)
+            except sqlite3.Error as error:
+                log.error("run %s has ended, and the registry takes no writes: %s; tried again", run_id, error)
+                await asyncio.sleep(RETRY_S)
 
     async def _run(self, run: ActiveRun) -> None:
         try:
             ended = await run.to_its_end()
             path = self._folder / run.id
             if isinstance(ended, Ended):
-                row = self._registry.runs.change(run.id, **_values(ended), ended=utc_now())
+                row = await self._ended(run.id, **_values(ended), ended=utc_now())
             else:
-                row = self._registry.runs.change(
+                row = await self._ended(
                     run.id, state=RunState.FAILED, reason=ended, exit_code=EXIT_CODES["internal"], ended=utc_now(),
                     path=str(path) if (path / "manifest.json").exists() else None,
                 )  # fmt: skip
@@ -312,9 +334,13 @@ class Runner:
 
     async def _housekeep(self) -> None:
         while True:
-            self._retain()
-            await asyncio.sleep(HOUSEKEEPING_INTERVAL_S)
-            await asyncio.to_thread(self._adopt)
+            try:
+                self._retain()
+                await asyncio.sleep(HOUSEKEEPING_INTERVAL_S)
+                await asyncio.to_thread(self._adopt)
+            except (sqlite3.Error, OSError, SpecloadError) as error:
+                log.error("housekeeping failed: %s; tried again", self._targets.redact(str(error)))
+                await asyncio.sleep(RETRY_S)
 
     def _retain(self) -> None:
         """Delete what the configuration does not keep."""

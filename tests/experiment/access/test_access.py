@@ -162,6 +162,8 @@ async def test_versions_of_tls(door: Any, signed: Any) -> None:
     assert [takes for _, takes, _ in told[2:]] == [True, True]
     assert all(takes in (False, None) and why for _, takes, why in told[:2])
     only = await door(serving(signed("IP:127.0.0.1", 300), least=ssl.TLSVersion.TLSv1_3))
+    _, takes, why = await asyncio.to_thread(tls.version, "model.invalid", port, 3, 5.0, host)
+    assert takes, why
     name, takes, _ = await asyncio.to_thread(tls.version, host, int(only.url.rsplit(":", 1)[1]), 2, 5.0)
     assert (name, takes) == ("1.2", False)
 
@@ -170,6 +172,7 @@ async def test_plain_http_beside_it(door: Any) -> None:
     server = await door(None, pages={"/": (200, "")})
     host, port = "127.0.0.1", int(server.url.rsplit(":", 1)[1])
     assert await asyncio.to_thread(tls.plain_http, host, port, 5.0) == "HTTP/1.1 200 -"
+    assert await asyncio.to_thread(tls.plain_http, "model.invalid", port, 5.0, host) == "HTTP/1.1 200 -"
     with socket.socket() as closed:
         closed.bind((host, 0))
         assert await asyncio.to_thread(tls.plain_http, host, closed.getsockname()[1], 1.0) is None
