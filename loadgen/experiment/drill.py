@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from dataclasses import replace
+from typing import Any
 
 from loadgen.analyze import DrillResult, drill_of
 from loadgen.clock import now_ns
@@ -68,7 +70,7 @@ class Puller:
                     await self._pull("on", number, arm, beside)
         finally:
             if self._off and drill.switch.on is not None:
-                await asyncio.shield(self._restore(drill.pulls, arm, beside))
+                await _to_its_end(self._restore(drill.pulls, arm, beside))
 
     async def _pull(self, direction: Direction, number: int, arm: ReadyArm, beside: Beside) -> None:
         self._off = direction == "off" or self._off
@@ -96,6 +98,19 @@ def _sources(drill: Drill, arm: ReadyArm) -> dict[str, list[str]]:
     names = dict(zip(arm.targets[0].metrics_urls, arm.facts.metrics_sources, strict=False))
     sides = {"speculating": drill.speculating, "fallback": drill.fallback}
     return {side: [names[url] for url in keys.metrics_urls if url in names] for side, keys in sides.items()}
+
+
+async def _to_its_end(work: Coroutine[Any, Any, None]) -> None:
+    """Whoever cancels it, and how often: it ends by the time limits of the switch. Then the cancelling counts."""
+    task, cancelled = asyncio.create_task(work), False
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            cancelled = True
+    if cancelled:
+        raise asyncio.CancelledError
+    await task
 
 
 async def _until(at_ns: int) -> None:
