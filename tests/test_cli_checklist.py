@@ -13,6 +13,7 @@ import jsonschema
 import pytest
 
 from loadgen.experiment import CanaryResult
+from loadgen.experiment.checklist import read_evidence
 from loadgen.verdict import ITEMS
 
 SMALL = Path(__file__).parent / "data" / "runs" / "small"
@@ -22,7 +23,7 @@ NOW = datetime.now(UTC).isoformat()
 
 def written(folder: Path, **content: Any) -> Path:
     path = folder / "evidence.json"
-    path.write_text(json.dumps({"schema": 1, "id": "e-1", "at": NOW, **content}))
+    path.write_text(json.dumps({"schema": 1, "id": "e-1", "at": NOW} | content))
     return path
 
 
@@ -69,6 +70,11 @@ def test_the_folder_of_a_canary_counts(specload: Specload, tmp_path: Path) -> No
     item = next(item for item in found["items"] if item["name"] == "canary")
     assert (item["state"], item["evidence"]) == ("pass", ["c"])
     assert item["numbers"] == {"share": 0.1, "alerts_fired": 2.0}
+    other = result.model_copy(update={"model": "org/another"})
+    (tmp_path / "canary.json").write_text(other.model_dump_json(by_alias=True))
+    found = json.loads(specload("gate", SMALL, tmp_path, "--checklist", "--json").stdout)
+    item = next(item for item in found["items"] if item["name"] == "canary")
+    assert (item["state"], "c is of another model or engine" in item["why"]) == ("not_shown", True)
 
 
 @pytest.mark.parametrize(
@@ -77,6 +83,7 @@ def test_the_folder_of_a_canary_counts(specload: Specload, tmp_path: Path) -> No
         ('{"kind": "audit"', "not JSON"),
         ('{"kind": "wish", "id": "a", "at": "now"}', "no evidence for a checklist (kind canary or audit)"),
         ("[]", "no evidence for a checklist"),
+        ('{"kind": "audit", "id": "a", "rows": 1, "at": "yesterday"}', "at: 'yesterday' is no time as"),
     ],
 )
 def test_a_file_that_is_no_evidence_is_named(specload: Specload, tmp_path: Path, content: str, said: str) -> None:
@@ -88,6 +95,12 @@ def test_a_file_that_is_no_evidence_is_named(specload: Specload, tmp_path: Path,
     assert said in ended.stderr
 
 
+def test_the_time_of_a_file_is_told_in_one_zone(tmp_path: Path) -> None:
+    """The newest is found by its text."""
+    file = written(tmp_path, kind="audit", rows=1, at="2026-11-30T01:00:00+02:00")
+    assert read_evidence(file).at == "2026-11-29T23:00:00+00:00"
+
+
 def test_a_run_that_is_not_there_is_a_usage_error(specload: Specload, tmp_path: Path) -> None:
     ended = specload("gate", tmp_path / "nowhere", "--checklist")
     assert ended.returncode == 2
@@ -96,6 +109,7 @@ def test_a_run_that_is_not_there_is_a_usage_error(specload: Specload, tmp_path: 
 
 def test_the_schema_of_what_experiments_find(specload: Specload) -> None:
     schema = json.loads(specload("schema", "found").stdout)
-    kinds = [one["properties"]["kind"]["const"] for one in schema["oneOf"]]
-    assert "drill" in kinds
-    assert len(kinds) == len(set(kinds))
+    models = [schema["$defs"][one["$ref"].removeprefix("#/$defs/")] for one in schema["oneOf"]]
+    assert sorted(model["properties"]["kind"]["const"] for model in models) == [
+        "access", "anomalies", "drill", "quality"
+    ]  # fmt: skip

@@ -80,7 +80,7 @@ def read_evidence(path: Path) -> FileEvidence:
         value: Any = orjson.loads(text)
         if isinstance(value, dict) and "canary_id" in value:
             return canary_evidence(CanaryResult.model_validate(value))
-        return _FILE.validate_python(value)
+        return _in_utc(path, _FILE.validate_python(value))
     except OSError as error:
         raise StorageError(f"{path}: cannot be read: {error.strerror}") from None
     except orjson.JSONDecodeError as error:
@@ -93,6 +93,18 @@ def read_evidence(path: Path) -> FileEvidence:
         ) from None
 
 
+def _in_utc(path: Path, found: FileEvidence) -> FileEvidence:
+    """Of unknown age it would never be too old; in one zone the newest is found by its text."""
+    try:
+        at = datetime.fromisoformat(found.at)
+    except ValueError:
+        raise StorageError(
+            f"{path}: no evidence for a checklist: at: {found.at[:40]!r} is no time as 2026-11-30T08:00:00Z is"
+        ) from None
+    at = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+    return found.model_copy(update={"at": at.astimezone(UTC).isoformat()})
+
+
 def canary_evidence(result: CanaryResult) -> CanaryEvidence:
     """Of `specload canary`: an alert is a change of the state to fail, about the checks that its reasons begin with."""
     fired = [
@@ -103,7 +115,8 @@ def canary_evidence(result: CanaryResult) -> CanaryEvidence:
     ]
     at = result.ended or result.since or result.started
     return CanaryEvidence(
-        id=result.canary_id, at=at, state=result.verdict, reasons=result.reasons, share=result.share, alerts=fired
+        id=result.canary_id, at=at, state=result.verdict, reasons=result.reasons, share=result.share, alerts=fired,
+        model=result.model, engine_version=result.engine_version,
     )  # fmt: skip
 
 

@@ -25,18 +25,17 @@ class PinnedTransport(httpx.AsyncBaseTransport):
         self._by_host: dict[str, httpx.AsyncHTTPTransport] = {}
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        host = request.url.host
-        address = self._addresses.get(host.lower())
+        host, sent = request.url.host, request.url.raw_host.decode("ascii")  # bücher.example, xn--bcher-kva.example
+        address = self._addresses.get(sent, self._addresses.get(host.lower()))
         if address is None and self._only:
             raise httpx.ConnectError(f"{host} has no settled address", request=request)
         if address is not None and address != host:
-            sni = request.url.raw_host.decode("ascii")
             request = httpx.Request(
                 request.method,
                 request.url.copy_with(host=address),
                 headers=request.headers,  # Host was set from the name
                 stream=request.stream,
-                extensions={"sni_hostname": sni, **request.extensions},
+                extensions={"sni_hostname": sent, **request.extensions},
             )
         return await self._transport(host).handle_async_request(request)
 

@@ -47,6 +47,10 @@ class Reach:
     def usual(self) -> bool:
         return self == Reach(self.arm)
 
+    def address_of(self, host: str) -> str | None:
+        """What is connected to instead of looking `host` up; None: it is looked up."""
+        return dict(self.resolve).get(host.lower())
+
     def ssl_context(self) -> ssl.SSLContext:
         """One for equal reaches. Raises ScenarioError where a file is not what it should be."""
         return _ssl_context(self)

@@ -7,6 +7,7 @@ and the process of a run compose: what was checked when a run was asked for is w
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
@@ -26,12 +27,15 @@ NEVER = frozenset({"api_key", "headers", "proxy_auth", "start", "stop"})
 NOT_UPLOADED: tuple[tuple[str, ...], ...] = (
     ("workload", "tasks", "*", "prompts"),
     ("comparison", "aa_run"),
+    ("quality", "known_answers", "file"),
     ("sweep",),
+    ("quality", "known_answers", "file"),
     ("drill",),
     ("canary",),
+    ("quality", "known_answers", "file"),
 )
-#: What a run of the service may be: a drill pulls a kill switch, which is for people.
-EXPERIMENTS = frozenset({"run", "soak", "anomalies", "access"})
+#: What a run of the service may be. A drill pulls a kill switch, access looks around: these are for the command line.
+EXPERIMENTS = frozenset({"run", "soak", "quality", "anomalies"})
 #: Keys that a start may override, as dotted paths.
 OVERRIDABLE = re.compile(
     r"seed|repeats|description"
@@ -43,6 +47,8 @@ OVERRIDABLE = re.compile(
     r"|workload\.(stream_fraction|cache)"
     r"|safety\.(max_requests_per_second|max_concurrency|max_requests|max_output_tokens|abort_error_share|abort_waiting)"
 )
+#: Of safety: what is stricter the higher it is; all other caps are the lower.
+_FLOORS = frozenset({"price_per_million_output_tokens"})
 _STRICTEST: tuple[Environment, ...] = ("production", "staging", "disposable")
 
 
@@ -144,14 +150,26 @@ def _put_environment(document: Document, environment: str, caps: Mapping[str, An
     safety = document.value.setdefault("safety", {})
     if not isinstance(safety, dict):
         return
+    if safety.get("disruptive") is True and environment == "staging" and not caps.get("disruptive"):
+        at = document.where(("safety", "disruptive"))
+        document.problems.append(f"{at}: safety.disruptive: a target on environment: staging must say so itself")
     for key, most in caps.items():
-        own = safety.get(key)
+        if key == "disruptive":
+            continue
+        own, at = safety.get(key), document.where(("safety", key))
         if own is None:
-            if defaults[key] is None or most < defaults[key]:
+            if defaults[key] is None or _reckoned(key, most) < _reckoned(key, defaults[key]):
                 safety[key] = most
-        elif isinstance(own, int | float) and own > most and key != "price_per_million_output_tokens":
-            at = document.where(("safety", key))
-            document.problems.append(f"{at}: safety.{key}: {own:,.10g} is more than the targets allow ({most:,.10g})")
+        elif isinstance(own, int | float) and _reckoned(key, own) > _reckoned(key, most):
+            how = "less than the targets say" if key in _FLOORS else "more than the targets allow"
+            document.problems.append(f"{at}: safety.{key}: {own:,.10g} is {how} ({most:,.10g})")
+
+
+def _reckoned(key: str, value: float) -> float:
+    """The lower, the stricter."""
+    if key == "breaker_failures" and value == 0:  # the breaker is off
+        return math.inf
+    return -value if key in _FLOORS else value
 
 
 def strictest(environments: list[str]) -> str:

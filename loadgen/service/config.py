@@ -12,7 +12,8 @@ from pydantic import Field, ValidationError, model_validator
 from loadgen.errors import ScenarioError
 from loadgen.scenario import Arm, FilePath, Model, PageUrl, Safety, Seconds, load_model, refuse, sentences
 
-TokenName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,31}$")]
+TOKEN_NAME = r"^[a-z][a-z0-9_-]{0,31}$"
+TokenName = Annotated[str, Field(pattern=TOKEN_NAME)]
 TargetName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_.-]{0,63}$")]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 #: Keys of an arm that say something about one scenario, not about a server.
@@ -44,6 +45,13 @@ class Listen(Model):
             refuse([(("tls_key",), "needs tls_cert")])
         if self.trusted_proxies and not self.behind_tls_proxy:
             refuse([(("trusted_proxies",), "needs behind_tls_proxy: true")])
+        refuse(
+            [
+                (("trusted_proxies", i), "is no address and no network: anybody could say who asks")
+                for i, text in enumerate(self.trusted_proxies)
+                if not _bounded(text)
+            ]
+        )
         if not self.loopback and self.tls_cert is None and not self.behind_tls_proxy:
             refuse(
                 [
@@ -67,6 +75,14 @@ class Listen(Model):
     def secure(self) -> bool:
         """Browsers reach it over TLS."""
         return self.tls_cert is not None or self.behind_tls_proxy
+
+
+def _bounded(text: str) -> bool:
+    """An address, or a network that is not everything."""
+    try:
+        return ipaddress.ip_network(text).prefixlen > 0
+    except ValueError:
+        return False
 
 
 class Folders(Model):

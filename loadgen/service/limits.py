@@ -29,11 +29,10 @@ class RateLimit:
             self._keep(asker, left - 1.0 if allowed else left)
         return None if allowed else (1.0 - left) / self._per_s
 
-    def wait_s(self, asker: str) -> float | None:
-        """As `take`, but nothing is taken."""
+    def give_back(self, asker: str) -> None:
+        """What was taken is not to count."""
         with self._lock:
-            left = self._filled(asker)
-        return None if left >= 1.0 else (1.0 - left) / self._per_s
+            self._keep(asker, min(self._most, self._filled(asker) + 1.0))
 
     def _filled(self, asker: str) -> float:
         left, at_s = self._left.get(asker, (self._most, self._now()))

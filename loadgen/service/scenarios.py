@@ -9,7 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from pydantic import SecretStr
+
 from loadgen.errors import ScenarioError, StorageError
+from loadgen.redact import Redactor
 from loadgen.scenario import document_of
 from loadgen.service.config import Folders
 
@@ -121,6 +124,28 @@ class Shelf:
             raise NoScenario(name)
         if any(found == name and source == "folder" for found, source, _ in self.names()):
             raise NotOurs(name)
+
+
+def masked(kept: Kept) -> str:
+    """The text without what it may hold of secrets: whole URLs of webhooks, and values of headers."""
+    try:
+        value = document_of(kept.data, kept.name).value
+    except ScenarioError:
+        return Redactor()(kept.text)
+    return Redactor(map(SecretStr, _secret(value)))(kept.text)
+
+
+def _secret(value: Any) -> Iterator[str]:
+    if isinstance(value, list):
+        for item in value:
+            yield from _secret(item)
+    for key, item in value.items() if isinstance(value, dict) else ():
+        if key == "headers" and isinstance(item, dict):
+            yield from (text for text in item.values() if isinstance(text, str))
+        elif key == "webhooks" and isinstance(item, list):
+            yield from (h["url"] for h in item if isinstance(h, dict) and isinstance(h.get("url"), str))
+        else:
+            yield from _secret(item)
 
 
 def _arms(value: dict[str, Any]) -> dict[str, str | None]:

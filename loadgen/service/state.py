@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 
+from loadgen.errors import StorageError
 from loadgen.export import Metrics
 from loadgen.service.background import Background
 from loadgen.service.config import ServiceConfig
@@ -33,6 +35,8 @@ class Service:
         self.targets = Targets(config, self.outgoing)
         self.redact = self.targets.redact
         self.shelf = Shelf(config.folders)
+        for folder in (config.folders.runs, config.folders.uploads):
+            _make(folder)
         self.tokens = Tokens(config.tokens)
         self.sessions = Sessions(config.limits.session_hours)
         self.asks = RateLimit(config.limits.requests_per_minute)
@@ -49,8 +53,6 @@ class Service:
         self.port = config.listen.port
 
     async def start(self) -> None:
-        for folder in (self.config.folders.runs, self.config.folders.uploads):
-            folder.mkdir(parents=True, exist_ok=True)
         broken = self.registry.audit.broken_at()
         if broken is not None:
             log.error("the audit log is not what was written, from row %d on", broken)
@@ -83,3 +85,10 @@ class Service:
         listen = self.config.listen
         host = f"[{listen.host}]" if ":" in listen.host else listen.host
         return f"{'https' if listen.secure else 'http'}://{host}:{self.port}"
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"{folder}: the folder cannot be made: {error.strerror}") from None

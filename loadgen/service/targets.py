@@ -72,7 +72,15 @@ class Targets:
         """The strictest environment, and the lowest of each cap; a cap that no target has is left out."""
         chosen = [self._targets[name] for name in names]
         limits = [asdict(combine(target.environment, target.safety)) for target in chosen]
-        caps = {key: min(found) for key in CAPS if (found := [one[key] for one in limits if one[key] is not None])}
+        caps: dict[str, Any] = {
+            key: min(found) for key in CAPS if (found := [one[key] for one in limits if one[key] is not None])
+        }
+        breakers = [n for target in chosen if (n := _breaker(target)) is not None]
+        if breakers:
+            caps["breaker_failures"] = min(breakers)
+        staging = [target for target in chosen if target.environment == "staging"]
+        if staging and all(target.safety.disruptive for target in staging):
+            caps["disruptive"] = True
         if "max_cost" in caps:
             prices = [p for one in limits if (p := one["price_per_million_output_tokens"]) is not None]
             caps["price_per_million_output_tokens"] = max(prices)
@@ -95,6 +103,14 @@ class Targets:
             keys["telemetry"]["gpu_metrics_urls"] = [by_url[u].url for u in keys["telemetry"]["gpu_metrics_urls"]]
         keys["resolve"] = {one.host: one.address for one in checked if one.host != one.address}
         return Placed(keys, _servers(target, by_url))
+
+
+def _breaker(target: TargetKeys) -> int | None:
+    """Failures in a row that hold a load at the latest; None: a scenario says. A disposable server has no cap but those
+    that are named."""
+    if target.environment == "disposable" and target.safety.breaker_failures is None:
+        return None
+    return combine(target.environment, target.safety).breaker_failures or None
 
 
 def _servers(target: TargetKeys, by_url: Mapping[str, Checked]) -> frozenset[tuple[str, int]]:

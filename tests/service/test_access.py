@@ -6,6 +6,8 @@ import asyncio
 import json
 import logging
 import re
+import sqlite3
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -14,10 +16,12 @@ import pytest
 from loadgen.service.access import authorize
 from loadgen.service.api.login import local_path
 from loadgen.service.app import routes
+from loadgen.service.registry import Registry
 from loadgen.service.roles import ACCESS, Access
-from tests.service.conftest import TOKENS, InProcess, MakeInside
+from loadgen.service.runner import queue
+from tests.service.conftest import TOKENS, InProcess, MakeInside, scenario
 
-PATHS = {"{name}": "nothing", "{run_id}": "nothing", "{version}": "0"}
+PATHS = {"{name}": "nothing", "{run_id}": "nothing", "{version}": "0", "{canary_id}": "nothing", "{hook}": "event"}
 ALL = sorted(ACCESS)
 
 
@@ -199,6 +203,55 @@ async def test_guessing_is_slowed_by_address(inside: MakeInside) -> None:
         assert len(service.service.registry.audit.select()) == 3
 
 
+async def test_guesses_at_once_are_no_more_than_guesses_in_a_row(inside: MakeInside) -> None:
+    """What is being compared counts already: else a burst is compared whole, at the price of a hash each."""
+    async with inside(limits={"failures_per_minute": 3}) as service:
+        wrong = [{"Authorization": f"Bearer sl_ops_guess{i}"} for i in range(12)]
+        answers = await asyncio.gather(*(service.client.get("/api/v1/me", headers=one) for one in wrong))
+        assert sorted(answer.status_code for answer in answers) == [401] * 3 + [429] * 9
+        assert len(service.service.registry.audit.select()) == 3
+
+
+async def test_webhooks_and_headers_of_the_folder_are_masked(inside: MakeInside, tmp_path: Path) -> None:
+    """I4: a webhook's URL may hold its token in its path, and a switch's headers are secret."""
+    off = {"kind": "http", "url": "http://gate/off", "headers": {"X-Gate": "open-sesame"}}
+    hooks = [{"url": "https://hooks.example/services/T0/planted-1"}]
+    text = scenario(canary={"webhooks": hooks, "switch": {"off": off}}, drill={"switch": {"off": off}})
+    async with inside() as service:
+        (tmp_path / "scenarios" / "canary.yaml").write_text(text)
+        shown = (await service.ask("GET", "/api/v1/scenarios/canary", "eye")).json()["text"]
+        assert "planted-1" not in shown
+        assert "open-sesame" not in shown
+        assert "http://gate/off" in shown
+
+
+async def test_the_queue_outlives_a_registry_that_takes_no_writes(
+    inside: MakeInside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk for a while: runs wait, and are started afterwards."""
+
+    async def resolver(_host: str, _port: int) -> list[str]:
+        return ["169.254.169.254"]
+
+    monkeypatch.setattr(queue, "RETRY_S", 0.01)
+    async with inside(resolver, targets={"one": {"url": "http://model.example"}}) as service:
+        runs = service.service.registry.runs
+        move, failed = runs.move, []
+
+        def full(*values: Any, **more: Any) -> Any:
+            if len(failed) < 2:
+                failed.append(values)
+                raise sqlite3.OperationalError("database or disk is full")
+            return move(*values, **more)
+
+        monkeypatch.setattr(runs, "move", full)
+        service.service.runner.asked(runs.add("r", "small", arms={"base": "one"}, scenario_text="x"))
+        async with asyncio.timeout(10):
+            while not runs.one("r").state.over:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        assert len(failed) == 2
+
+
 async def test_every_answer_forbids_what_it_does_not_need(inside: MakeInside) -> None:
     async with inside() as service:
         for path in ("/health", "/nothing", "/api/v1/runs", "/login", "/metrics"):
@@ -249,8 +302,6 @@ async def test_a_fault_of_ours_is_a_problem_without_a_stack(
 async def test_what_cannot_be_written_down_is_not_done_unseen(
     inside: MakeInside, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    import sqlite3
-
     async with inside() as service:
 
         def full(*_: object, **__: object) -> None:
@@ -290,8 +341,6 @@ async def test_the_description_names_every_route_with_examples(inside: MakeInsid
 
 
 async def test_scenarios_are_uploaded_listed_and_deleted(inside: MakeInside) -> None:
-    from tests.service.conftest import scenario
-
     async with inside() as service:
         text = scenario(description="mine")
         yaml = {"Content-Type": "application/yaml"}
@@ -329,3 +378,43 @@ async def test_urls_of_targets_are_checked_when_they_are_asked(inside: MakeInsid
                 await asyncio.sleep(0.01)
         assert (ended.state, ended.exit_code) == ("failed", 3)
         assert "a metadata address" in (ended.reason or "")
+
+
+async def test_streams_are_limited(inside: MakeInside) -> None:
+    async with inside(limits={"watchers": 1}) as service:
+        runner = service.service.runner
+        service.service.registry.runs.add("r", "small", state="running")
+        watcher = runner.events("r").watch(None, dict)
+        answer = await service.ask("GET", "/api/v1/runs/r/events", "eye")
+        assert (answer.status_code, answer.json()["type"]) == (503, "urn:specload:problem:too-many-watchers")
+        runner.events("r").leave(watcher)
+        service.service.registry.runs.change("r", state="failed")
+        runner.events("r").publish("ended", {})
+        assert (await service.ask("GET", "/api/v1/runs/r/events", "eye")).status_code == 200
+
+
+async def test_the_queue_is_limited(inside: MakeInside, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with inside(limits={"queued": 1}) as service:
+        monkeypatch.setattr(service.service.registry.runs, "count", lambda: {"queued": 1})
+        answer = await service.ask("POST", "/api/v1/runs", json={"scenario": "small"})
+        assert (answer.status_code, answer.json()["type"]) == (429, "urn:specload:problem:queue-full")
+        assert answer.headers["retry-after"]
+
+
+async def test_what_is_not_kept_goes_at_the_start(inside: MakeInside, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / "runs" / name).mkdir(parents=True)
+    registry = Registry(tmp_path / "specload.db")
+    for name in ("a", "b"):
+        registry.runs.add(name, "small", state="finished", path=str(tmp_path / "runs" / name))
+    registry.close()
+    async with inside(retention={"runs": 1}) as service:
+        found = service.service.registry
+        async with asyncio.timeout(10):
+            while found.runs.one("a").state != "deleted":  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        assert found.runs.one("b").state == "finished"
+        assert [(row.who, row.action, row.subject) for row in found.audit.select()] == [
+            ("retention", "run.delete", "a")
+        ]
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == ["b"]

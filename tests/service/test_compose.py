@@ -40,6 +40,13 @@ def test_an_arm_is_its_target_and_what_the_scenario_says_of_it() -> None:
     assert found.headers["X-Key"].get_secret_value() == "planted"
 
 
+@pytest.mark.parametrize("experiment", ["drill", "access"])
+def test_what_is_for_the_command_line_is_refused(experiment: str) -> None:
+    """I8: these connect in ways that the service does not check."""
+    found = refused(scenario(experiment=experiment))
+    assert any(f"experiment: {experiment} is not for the service" in problem for problem in found)
+
+
 def test_overrides_are_of_a_list() -> None:
     found = made(scenario(), overrides={"load.0.concurrency": 3, "seed": 9, "sampling.temperature": 0.5})
     assert (found.load[0].concurrency, found.seed, found.sampling.temperature) == (3, 9, 0.5)
@@ -74,6 +81,32 @@ def test_caps_are_lowered_and_never_raised() -> None:
     ]
 
 
+def test_no_scenario_makes_light_of_what_its_caps_are_reckoned_with() -> None:
+    """I5: a price near nothing would lift max_cost; 0 failures would switch the breaker off."""
+    caps = {"max_cost": 5.0, "price_per_million_output_tokens": 20.0, "breaker_failures": 10}
+    cheap = {"max_cost": 5.0, "price_per_million_output_tokens": 0.01}
+    assert refused(scenario(safety=cheap), caps=caps)[0].endswith(
+        "safety.price_per_million_output_tokens: 0.01 is less than the targets say (20)"
+    )
+    assert refused(scenario(safety={"breaker_failures": 0}), caps=caps)[0].endswith(
+        "safety.breaker_failures: 0 is more than the targets allow (10)"
+    )
+    found = made(scenario(safety={**cheap, "price_per_million_output_tokens": 30.0}), caps=caps).safety
+    assert (found.price_per_million_output_tokens, found.breaker_failures) == (30.0, 10)
+    assert made(scenario(safety={"breaker_failures": 3}), caps=caps).safety.breaker_failures == 3
+
+
+def test_only_the_targets_say_that_they_may_be_disrupted() -> None:
+    """I5."""
+    asked = scenario(environment="staging", safety={"disruptive": True})
+    assert refused(asked, environment="staging")[0].endswith("a target on environment: staging must say so itself")
+    assert made(asked, environment="staging", caps={"disruptive": True}).safety.disruptive
+    assert made(asked, environment="disposable").safety.disruptive
+    may = {"url": "http://127.0.0.1:3", "environment": "staging", "safety": {"disruptive": True}}
+    assert targets(c=may).allowed(["b", "c"])[1]["disruptive"] is True
+    assert "disruptive" not in targets(c=may).allowed(["a", "c"])[1]
+
+
 def test_who_says_which_target() -> None:
     arms = {"base": {"target": "one"}, "candidate": {}}
     document = checked_text(scenario(arms=arms).encode(), "small", uploaded=True)
@@ -97,6 +130,7 @@ def test_who_says_which_target() -> None:
     + [
         {"workload": {"tasks": [{"task_type": "code", "prompts": "/etc/passwd"}]}},
         {"comparison": {"aa_run": "/etc"}},
+        {"quality": {"known_answers": {"file": "/etc/passwd"}}},
         {"sweep": {"launcher": {"kind": "command", "start": "rm"}}},
     ],
     ids=str,
@@ -161,6 +195,7 @@ def test_several_targets_allow_what_the_strictest_allows() -> None:
     environment, caps = targets().allowed(["a", "b"])
     assert environment == "staging"
     assert (caps["max_requests"], caps["max_concurrency"], caps["max_requests_per_second"]) == (9, 5, 80.0)
+    assert caps["breaker_failures"] == 20
     assert targets().allowed(["b"]) == ("disposable", {"max_concurrency": 5})
 
 

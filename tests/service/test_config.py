@@ -37,6 +37,10 @@ def test_a_whole_one_is_read_and_files_are_relative_to_it(tmp_path: Path) -> Non
         ({"listen": {"host": "0.0.0.0"}}, "listen.host: 0.0.0.0 is reached from outside, and tokens would go in clear"),
         ({"listen": {"host": "example.com"}}, "listen.host: example.com is reached from outside"),
         ({"listen": {"tls_key": "key.pem"}}, "listen.tls_key: needs tls_cert"),
+        (
+            {"listen": {"behind_tls_proxy": True, "trusted_proxies": ["10.0.0.1", "*"]}},
+            "listen.trusted_proxies.1: is no address and no network",
+        ),
         ({"listen": {"trusted_proxies": ["10.0.0.1"]}}, "listen.trusted_proxies: needs behind_tls_proxy: true"),
         ({"targets": {"one": {"url": "http://a@b"}}}, "targets.one.url: must hold no user or password"),
         ({"targets": {"one": {"url": "http://b", "proxy": "http://c:1"}}}, "targets.one.proxy: is not for targets"),

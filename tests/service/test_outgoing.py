@@ -189,6 +189,17 @@ async def test_the_client_connects_to_the_checked_address_under_the_urls_name() 
     assert len(heads) == 1
 
 
+async def test_the_client_of_an_internationalised_name_is_pinned_too() -> None:
+    """I7: httpx reads xn-- names back into their own script."""
+    server, port, heads = await serving(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi")
+    async with server:
+        dns = Dns(**{"xn--mnchen-3ya_test": [["127.0.0.1"]]})
+        checked = await outgoing(dns, ["127.0.0.0/8"]).check(f"http://münchen.test:{port}/x", listed=True)
+        async with client_for(checked, 5) as client:
+            assert (await client.get(checked.url)).text == "hi"
+    assert f"host: xn--mnchen-3ya.test:{port}".encode() in heads[0].lower()
+
+
 async def test_redirects_are_not_followed() -> None:
     """I5: a redirect inside is an answer like any other."""
     server, port, heads = await serving(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from loadgen.errors import StorageError
-from loadgen.service.registry import IdempotencyConflict, Registry, RunFilter, RunState
+from loadgen.service.registry import IdempotencyConflict, Registry, RunFilter, RunState, alone
 from loadgen.service.registry.schema import MIGRATIONS, migrate, version
 
 
@@ -171,3 +171,11 @@ def test_newer_and_broken_databases_are_refused(tmp_path: Path) -> None:
     (tmp_path / "text.db").write_text("no database, and long enough to be seen as none" * 100)
     with pytest.raises(StorageError, match="cannot be opened"):
         Registry(tmp_path / "text.db")
+
+
+def test_two_services_do_not_share_a_registry(tmp_path: Path) -> None:
+    path = tmp_path / "specload.db"
+    with alone(path), pytest.raises(StorageError, match="another service"), alone(path):
+        pass
+    with alone(path):
+        assert path.with_name("specload.db.lock").stat().st_mode & 0o777 == 0o600

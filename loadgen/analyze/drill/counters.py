@@ -95,6 +95,8 @@ def last_rise(side: Watched, rises: Sequence[Rise], from_ns: int, to_ns: int, wh
     if not side.any:
         return N(value=None, n=n, source=SOURCE, reason="no page of the speculating servers was read")
     after = [rise for rise in rises if rise.high_ns > from_ns and rise.low_ns < to_ns]
+    if any(not any(from_ns <= look.asked_ns < to_ns for look in page) for page in side.looks):
+        return N(value=None, n=n, source=SOURCE, reason="a page of the speculating servers was not read after the pull")
     if not rises:
         return N(value=None, n=n, source=SOURCE, reason=f"{what} never rose: not told, or nothing happened")
     if not after:

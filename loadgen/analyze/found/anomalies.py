@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -182,7 +183,7 @@ def _bystanders(
     told: Told, frame: Frame, rows: Ints, before: Span, during: Span, keys: dict[str, Any]
 ) -> list[Bystander]:
     blocks = blocks_of(before, during)
-    answered = [e for e in told.witnesses if e.data["seen"] != "failed"]
+    answered = _known_before([e for e in told.witnesses if e.data["seen"] != "failed"], before[1])
     at_ns = np.array([e.at_ns for e in answered], dtype=np.int64)
     tests = load_compared(frame, rows, blocks, float(keys.get("latency_ratio", 1.2)))
     tests.append(witnesses_compared(at_ns, _unusual(answered, before[1]), blocks))
@@ -191,14 +192,29 @@ def _bystanders(
 
 
 def _unusual(answered: Sequence[Event], quiet_ns: int) -> Bools:
-    """Which answers are not what their prompt was answered with most often in the time before."""
-    usual: dict[int, str] = {}
-    key: Callable[[Event], int] = lambda e: int(e.data["number"])  # noqa: E731
-    for number, group in groupby(sorted(answered, key=key), key=key):
-        digests = [str(e.data["digest"]) for e in group if e.at_ns <= quiet_ns]
-        if digests:
-            usual[number] = max(sorted(set(digests)), key=digests.count)
-    return np.array([e.data["digest"] != usual.get(int(e.data["number"])) for e in answered], dtype=np.bool_)
+    """Which answers are not what their prompt was answered with most often in the time before. An answer of that time
+    is held against the others of it: an unsteady prompt would else seem steadier before than afterwards."""
+    before: dict[int, Counter[str]] = {}
+    for e in answered:
+        if e.at_ns <= quiet_ns:
+            before.setdefault(int(e.data["number"]), Counter())[str(e.data["digest"])] += 1
+    return np.array([_is_unusual(e, before, quiet_ns) for e in answered], dtype=np.bool_)
+
+
+def _is_unusual(event: Event, before: Mapping[int, Counter[str]], quiet_ns: int) -> bool:
+    """An only answer is no unusual one."""
+    mine = str(event.data["digest"])
+    others = before[int(event.data["number"])].copy()
+    if event.at_ns <= quiet_ns:
+        others[mine] -= 1
+    most = max(others.values())
+    return most > 0 and mine != min(digest for digest, n in others.items() if n == most)
+
+
+def _known_before(answered: Sequence[Event], quiet_ns: int) -> list[Event]:
+    """Answers to prompts that were answered in the time before."""
+    numbers = {int(e.data["number"]) for e in answered if e.at_ns <= quiet_ns}
+    return [e for e in answered if int(e.data["number"]) in numbers]
 
 
 def _shown(one: Compared, p: float | None) -> Bystander:

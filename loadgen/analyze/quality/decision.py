@@ -58,11 +58,11 @@ def _too_little(found: Answers, compared: Compared) -> Iterator[str]:
     if not found.cases:
         yield "no greedy answer of it could be compared"
         return
-    if not compared.made:
-        return
-    needed = discordant_needed(per_test_level(compared.made, compared.level), "greater")
+    needed = discordant_needed(per_test_level(max(compared.made, 1), compared.level), "greater")
     floors = {load: one.noise.excess.cases for load, one in found.greedy.items() if one.noise is not None}
-    if floors and max(floors.values()) < needed:
+    if not floors:
+        yield "the baseline's own noise is not known: none of its cases was answered twice"
+    elif max(floors.values()) < needed:
         yield (
             f"{max(floors.values())} greedy cases are too few: the test against the baseline's own noise needs "
             f"{needed} that differ in the candidate alone to alarm"

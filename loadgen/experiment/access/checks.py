@@ -45,6 +45,7 @@ class Checks:
         url = urlsplit(place.url)
         self._host, self._secure = url.hostname or "", url.scheme == "https"
         self._port = url.port or (443 if self._secure else 80)
+        self._address = place.reach.address_of(self._host)
         self._trusted = True
         self._answered = False
 
@@ -82,7 +83,7 @@ class Checks:
         await self._versions()
         await self._certificate()
         for port in dict.fromkeys((self._port, 80)):
-            line = await asyncio.to_thread(tls.plain_http, self._host, port, self._keys.timeout_s)
+            line = await asyncio.to_thread(tls.plain_http, self._host, port, self._keys.timeout_s, self._address)
             how = f"HEAD / without TLS at port {port}"
             if line is None:
                 self._say("plain_http", "pass", f"nothing answers plain HTTP at port {port}", how)
@@ -95,7 +96,7 @@ class Checks:
         taken, unknown = [], []
         for number in range(len(tls.VERSIONS)):
             name, takes, why = await asyncio.to_thread(
-                tls.version, self._host, self._port, number, self._keys.timeout_s
+                tls.version, self._host, self._port, number, self._keys.timeout_s, self._address
             )
             if takes is None:
                 unknown.append(f"{name}: {why}")
@@ -113,7 +114,12 @@ class Checks:
         how = "a handshake, checked against the arm's authorities"
         try:
             found = await asyncio.to_thread(
-                tls.certificate, self._host, self._port, self._place.reach.ssl_context(), self._keys.timeout_s
+                tls.certificate,
+                self._host,
+                self._port,
+                self._place.reach.ssl_context(),
+                self._keys.timeout_s,
+                self._address,
             )
         except OSError as error:
             self._say("certificate", "not_shown", f"no connection: {error}", how)
@@ -161,7 +167,7 @@ class Checks:
             self._say(check, "pass", _came(seen), how)
         elif seen.status is None:
             self._say(check, "not_shown", seen.problem or "no answer", how)
-        elif seen.status in (404, 405) or seen.status >= 500:
+        elif seen.status in (404, 405) or seen.silent:
             self._say(check, "not_shown", f"{_came(seen)}: says nothing of keys", how)
         else:
             self._say(check, "fail", f"{_came(seen)}: let in", how)

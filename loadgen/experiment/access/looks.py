@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import httpx
 from pydantic import SecretStr
@@ -27,8 +27,13 @@ class Seen:
 
     @property
     def open(self) -> bool:
-        """Let in: a page, or a refusal for another reason than who asks."""
-        return self.status is not None and self.status not in (401, 403, 404, 407) and self.status < 500
+        """Let in: a page, or a refusal for another reason than who asks. Sent elsewhere (a login page, say) is not."""
+        return self.status is not None and not self.silent and self.status not in (401, 403, 404, 407)
+
+    @property
+    def silent(self) -> bool:
+        """Says nothing of who is let in: sent elsewhere, asked too often, broken."""
+        return self.status is not None and (300 <= self.status < 400 or self.status == 429 or self.status >= 500)
 
     @property
     def guarded(self) -> bool:
@@ -58,7 +63,7 @@ class Looks:
         if self.asked >= MOST_REQUESTS:
             return Seen(None, {}, b"", f"{MOST_REQUESTS} requests are all that an access check sends")
         self.asked += 1
-        options = reach.httpx_options() | ({} if verified else {"verify": False})
+        options = (reach if verified else replace(reach, verify=False)).httpx_options()
         sent = {name: value.get_secret_value() for name, value in (headers or {}).items()} | dict(extra or {})
         try:
             async with (

@@ -26,7 +26,9 @@ class Certificate:
     subject: str | None
 
 
-def version(host: str, port: int, number: int, timeout_s: float) -> tuple[str, bool | None, str]:
+def version(
+    host: str, port: int, number: int, timeout_s: float, address: str | None = None
+) -> tuple[str, bool | None, str]:
     """("1.2", whether the server takes it, why or how): None where this machine's own TLS cannot ask."""
     wanted = VERSIONS[number]
     name = _NAMES[wanted]
@@ -41,7 +43,10 @@ def version(host: str, port: int, number: int, timeout_s: float) -> tuple[str, b
     except (ssl.SSLError, ValueError) as error:
         return name, None, f"this machine's OpenSSL cannot offer it ({error})"
     try:
-        with _connected(host, port, timeout_s) as plain, context.wrap_socket(plain, server_hostname=host) as tls:
+        with (
+            _connected(address or host, port, timeout_s) as plain,
+            context.wrap_socket(plain, server_hostname=host) as tls,
+        ):
             return name, True, f"handshake with {(tls.cipher() or ('?',))[0]}"
     except ssl.SSLError as error:
         if "NO_PROTOCOLS_AVAILABLE" in str(error) or "NO_CIPHERS_AVAILABLE" in str(error):
@@ -53,11 +58,13 @@ def version(host: str, port: int, number: int, timeout_s: float) -> tuple[str, b
         return name, None, f"no connection ({error})"
 
 
-def certificate(host: str, port: int, context: ssl.SSLContext, timeout_s: float) -> Certificate:
+def certificate(
+    host: str, port: int, context: ssl.SSLContext, timeout_s: float, address: str | None = None
+) -> Certificate:
     """Chain and name by the arm's own authorities. Where they do not do, the days left are still read, of the
     certificate trusted for that alone. Raises OSError where there is no connection."""
     try:
-        found = _peer(host, port, context, timeout_s)
+        found = _peer(host, port, context, timeout_s, address)
         return Certificate(None, _days(found), _subject(found))
     except ssl.SSLCertVerificationError as error:
         problem = error.verify_message or str(error)
@@ -65,13 +72,16 @@ def certificate(host: str, port: int, context: ssl.SSLContext, timeout_s: float)
         return Certificate(error.reason or str(error), None, None)
     try:
         alone = _unchecked()
-        with _connected(host, port, timeout_s) as plain, alone.wrap_socket(plain, server_hostname=host) as tls:
+        with (
+            _connected(address or host, port, timeout_s) as plain,
+            alone.wrap_socket(plain, server_hostname=host) as tls,
+        ):
             der = tls.getpeercert(binary_form=True) or b""
         trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         trusting.check_hostname = False
         trusting.load_verify_locations(cadata=der)
         trusting.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-        found = _peer(host, port, trusting, timeout_s)
+        found = _peer(host, port, trusting, timeout_s, address)
     except ssl.SSLCertVerificationError as error:  # its time is over, or has not begun
         return Certificate(problem, 0.0 if "expired" in str(error) else None, None)
     except (ssl.SSLError, OSError, ValueError):
@@ -79,11 +89,11 @@ def certificate(host: str, port: int, context: ssl.SSLContext, timeout_s: float)
     return Certificate(problem, _days(found), _subject(found))
 
 
-def plain_http(host: str, port: int, timeout_s: float) -> str | None:
+def plain_http(host: str, port: int, timeout_s: float, address: str | None = None) -> str | None:
     """The status line where something answers HTTP without TLS; None: nothing does."""
     ask = f"HEAD / HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n".encode()
     try:
-        with _connected(host, port, timeout_s) as plain:
+        with _connected(address or host, port, timeout_s) as plain:
             plain.sendall(ask)
             answer = plain.recv(256)
     except OSError:
@@ -103,8 +113,8 @@ def _unchecked() -> ssl.SSLContext:
     return context
 
 
-def _peer(host: str, port: int, context: ssl.SSLContext, timeout_s: float) -> dict[str, Any]:
-    with _connected(host, port, timeout_s) as plain, context.wrap_socket(plain, server_hostname=host) as tls:
+def _peer(host: str, port: int, context: ssl.SSLContext, timeout_s: float, address: str | None) -> dict[str, Any]:
+    with _connected(address or host, port, timeout_s) as plain, context.wrap_socket(plain, server_hostname=host) as tls:
         return dict(tls.getpeercert() or {})
 
 

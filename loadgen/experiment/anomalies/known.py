@@ -86,6 +86,8 @@ def crossed(text: str, own: set[str], others: set[str], marker: str) -> bool:
     other's answer and of no own one's."""
     if marker in text:
         return True
+    if not own:  # nothing to be unlike
+        return False
     at = max((_common(text, one) for one in own), default=0)
     rest = text[at : at + _CROSSED_CHARS]
     if len(rest) < _CROSSED_CHARS or any(rest in one for one in own):

@@ -25,11 +25,12 @@ _RESET = struct.pack("ii", 1, 0)  # SO_LINGER: on, no time
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """`context` None: no TLS."""
+    """`context` None: no TLS. `address`: what is connected to; None: `host` is looked up."""
 
     host: str
     port: int
     context: ssl.SSLContext | None
+    address: str | None = None
 
 
 @dataclass(slots=True)
@@ -99,8 +100,9 @@ async def _play(place: Place, script: Script, answer_s: float, connect_s: float)
     try:
         async with asyncio.timeout(connect_s):
             reader, writer = await asyncio.open_connection(
-                place.host, place.port, ssl=place.context, server_hostname=place.host if place.context else None
-            )
+                place.address or place.host, place.port, ssl=place.context,
+                server_hostname=place.host if place.context else None,
+            )  # fmt: skip
     except (OSError, TimeoutError):
         reply.ended, reply.seconds = "refused", (now_ns() - begun_ns) / 1e9
         return reply

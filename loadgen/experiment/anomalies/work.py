@@ -52,7 +52,7 @@ class Anomalies:
             )  # fmt: skip
             witnesses = Witnesses(asker, prompts_of(keys.witnesses), setting.marker, keys.probe_s, note)
             await asyncio.sleep(max(begin_ns - now_ns(), 0) / 1e9)
-            beside.say(f"{arm.name}: {keys.before_s:g} s without anomalies …")
+            beside.say(f"{arm.name}: {keys.before_s:g} s of load alone first …")
             watching = asyncio.create_task(witnesses.work(keys.witness_concurrency))
             try:
                 chosen_now = len(chosen(keys.include, keys.exclude)) * keys.repeat
@@ -156,8 +156,9 @@ def setting_of(scenario: Scenario, arm: ReadyArm) -> Setting:
 
 def place_of(arm: ReadyArm) -> Place:
     url = urlsplit(arm.targets[0].url)
-    tls = url.scheme == "https"
-    return Place(url.hostname or "", url.port or (443 if tls else 80), arm.reach.ssl_context() if tls else None)
+    tls, host = url.scheme == "https", url.hostname or ""
+    context = arm.reach.ssl_context() if tls else None
+    return Place(host, url.port or (443 if tls else 80), context, arm.reach.address_of(host))
 
 
 async def run_anomalies(loaded: LoadedScenario, options: RunOptions, progress: Progress) -> RunResult:

@@ -118,10 +118,11 @@ class _Monitor:
         self._prober = None if lengths is None else self._made_prober(lengths)
 
     def _result(self, canary_id: str, dry_run: bool) -> CanaryResult:
-        scenario, keys = self._loaded.scenario, self._keys
+        scenario, keys, canary = self._loaded.scenario, self._keys, self._ready.arms[self._arms[0]]
         return CanaryResult(
             canary_id=canary_id, scenario=scenario.name, arm=self._arms[0], baseline=self._arms[1],
-            environment=scenario.environment, window_s=keys.window_s, pooled_windows=keys.pooled_windows,
+            environment=scenario.environment, model=canary.model, engine_version=canary.capabilities.version,
+            window_s=keys.window_s, pooled_windows=keys.pooled_windows,
             dry_run=dry_run, started=iso(time.time()), share_needed=keys.share_needed,
             not_checked=[{"check": c.name, "source": c.source, "reason": w} for c, w in self._checks.left_out.items()],
         )  # fmt: skip

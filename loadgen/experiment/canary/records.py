@@ -67,6 +67,8 @@ class CanaryResult(_Model):
     arm: str
     baseline: str
     environment: str
+    model: str | None = None
+    engine_version: str | None = None
     window_s: float
     pooled_windows: int
     dry_run: bool

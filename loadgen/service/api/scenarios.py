@@ -15,7 +15,7 @@ from loadgen.service.api.models import CheckedOut, ScenarioCheck, ScenarioOut, S
 from loadgen.service.compose import checked_text
 from loadgen.service.offers import offer, unusable
 from loadgen.service.problems import Problem, not_found
-from loadgen.service.scenarios import Kept, NoScenario, NotOurs
+from loadgen.service.scenarios import Kept, NoScenario, NotOurs, masked
 from loadgen.service.state import Service, log
 
 router = router_of("scenarios")
@@ -31,7 +31,7 @@ def scenarios(service: ServiceOf) -> ScenariosOut:
 def scenario(service: ServiceOf, name: ScenarioName) -> ScenarioTextOut:
     kept = kept_of(service, name)
     listed = next(one for one in service.shelf.listed() if one.name == name)
-    return ScenarioTextOut(**asdict(listed), text=service.redact(kept.text))
+    return ScenarioTextOut(**asdict(listed), text=service.redact(masked(kept)))
 
 
 @router.post("/scenarios/validate", summary="Check a scenario and count what it would ask for; sends nothing")

@@ -5,11 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 
 from loadgen.service.registry.audit import Audit
-from loadgen.service.registry.database import Database
+from loadgen.service.registry.database import Database, alone
 from loadgen.service.registry.runs import IdempotencyConflict, Runs, utc_now
 from loadgen.service.registry.types import AuditRow, RunFilter, RunRow, RunState
 
-__all__ = ["Audit", "AuditRow", "IdempotencyConflict", "Registry", "RunFilter", "RunRow", "RunState", "Runs", "utc_now"]
+__all__ = [
+    "Audit",
+    "AuditRow",
+    "IdempotencyConflict",
+    "Registry",
+    "RunFilter",
+    "RunRow",
+    "RunState",
+    "Runs",
+    "alone",
+    "utc_now",
+]
 
 
 class Registry:

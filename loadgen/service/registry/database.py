@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -11,6 +13,27 @@ from typing import Any
 
 from loadgen.errors import StorageError
 from loadgen.service.registry.schema import migrate
+
+
+@contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """One service a registry: two would drive one target twice, and each take the other's runs for left behind. Ends
+    with the process. Raises StorageError where another service has it."""
+    lock = path.with_name(f"{path.name}.lock")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise StorageError(f"{lock}: cannot be written: {error.strerror}") from None
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            said = f"{path}: another service runs with this registry: give each its own folders"
+            raise StorageError(said) from None
+        yield
+    finally:
+        os.close(handle)
 
 
 class Database:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sqlite3
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine
@@ -17,17 +18,17 @@ from typing import Any, Literal
 import orjson
 
 from loadgen.errors import SpecloadError
-from loadgen.service.background import Background, Busy, JobFailed
+from loadgen.service.background import Background
 from loadgen.service.config import ServiceConfig
 from loadgen.service.events import RunEvents
-from loadgen.service.jobs import recomputed
 from loadgen.service.lanes import Lanes
 from loadgen.service.outgoing import Refused
 from loadgen.service.registry import Registry, RunRow, RunState, utc_now
 from loadgen.service.runner.active import ActiveRun
 from loadgen.service.runner.messages import Ended, Start
-from loadgen.service.runner.recovery import STATES, adopt, after_left, look_at
+from loadgen.service.runner.recovery import STATES, adopt, after_left, look_at, recompute
 from loadgen.service.runner.retention import erase, too_old
+from loadgen.service.runner.spawner import Spawner
 from loadgen.service.targets import Targets
 from loadgen.service.words import EXIT_CODES
 
@@ -37,6 +38,8 @@ log = logging.getLogger("specload.service")
 KEPT_EVENTS = 50
 #: How often a run that outlived its service is looked at, and how often folders and retention are.
 ORPHAN_INTERVAL_S, HOUSEKEEPING_INTERVAL_S = 0.5, 60.0
+#: After what should not fail has failed: a full disk, a locked database.
+RETRY_S = 5.0
 #: After the second stop, before the process is killed.
 CUT_TIMEOUT_S = 20.0
 RunOver = Callable[[RunRow], None]
@@ -64,6 +67,7 @@ class Runner:
         self._lanes = lanes
         self._background = background
         self._boot = boot
+        self._spawner = Spawner()
         self._active: dict[str, ActiveRun] = {}
         #: runs that a service before this one started, and that are still being written: their targets
         self._orphans: dict[str, frozenset[str]] = {}
@@ -105,7 +109,7 @@ class Runner:
             self._orphans[row.id] = frozenset(row.arms.values())
             self._spawn(self._outlived(row.id, path))
         elif "path" in values and values.get("validity") is None:
-            self._spawn(self._recompute(row.id, path))
+            self._spawn(recompute(self._registry, self._background, row.id, path))
 
     async def _outlived(self, run_id: str, path: Path) -> None:
         """Its process notices that the service has gone, and ends it; until then its targets are taken."""
@@ -113,17 +117,8 @@ class Runner:
             await asyncio.sleep(ORPHAN_INTERVAL_S)
         del self._orphans[run_id]
         self._registry.runs.change(run_id, ended=utc_now(), verdict=found.verdict, validity=found.validity)
-        await self._recompute(run_id, path)
+        await recompute(self._registry, self._background, run_id, path)
         self._wake.set()
-
-    async def _recompute(self, run_id: str, path: Path) -> None:
-        """The numbers of what was measured; where that fails, it is listed all the same."""
-        try:
-            verdict, validity = await self._background.run(recomputed, str(path))
-        except (SpecloadError, Busy, JobFailed) as error:
-            log.error("run %s: its summary cannot be made: %s", run_id, self._targets.redact(str(error)))
-            return
-        self._registry.runs.change(run_id, verdict=verdict, validity=validity)
 
     async def close(self) -> None:
         """Stop what runs, as Ctrl-C does; what takes too long is cut, then killed. Queued runs stay queued."""
@@ -139,6 +134,7 @@ class Runner:
                 await self._none_active(CUT_TIMEOUT_S)
         for events in self._events.values():
             events.close()
+        self._spawner.close()
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -215,7 +211,12 @@ class Runner:
         while True:
             await self._wake.wait()
             self._wake.clear()
-            await self._pick()
+            try:
+                await self._pick()
+            except Exception as error:  # nothing may end the queue
+                log.error("runs cannot be started: %s; tried again", self._targets.redact(repr(error)), exc_info=error)
+                await asyncio.sleep(RETRY_S)
+                self._wake.set()
 
     async def _pick(self) -> None:
         """Start every run that may start now."""
@@ -244,7 +245,7 @@ class Runner:
             return True
         run = ActiveRun(
             start, names, servers, self._lanes, self.events(row.id), self._targets.redact,
-            lambda path: self._began(row.id, path),
+            lambda path: self._began(row.id, path), self._spawner,
         )  # fmt: skip
         self._active[row.id] = run
         self.events(row.id).publish("state", moved.shown())
@@ -276,21 +277,34 @@ class Runner:
         )
 
     def _began(self, run_id: str, path: str) -> None:
-        self._registry.runs.change(run_id, path=path)
+        """Not told now, it is told at the end."""
+        try:
+            self._registry.runs.change(run_id, path=path)
+        except sqlite3.Error as error:
+            log.error("run %s: the registry takes no writes: %s", run_id, error)
+
+    async def _ended(self, run_id: str, **values: Any) -> RunRow:
+        """Written once the registry takes it: a run that is over must not stay listed as running."""
+        while True:
+            try:
+                return self._registry.runs.change(run_id, **values)
+            except sqlite3.Error as error:
+                log.error("run %s has ended, and the registry takes no writes: %s; tried again", run_id, error)
+                await asyncio.sleep(RETRY_S)
 
     async def _run(self, run: ActiveRun) -> None:
         try:
             ended = await run.to_its_end()
             path = self._folder / run.id
             if isinstance(ended, Ended):
-                row = self._registry.runs.change(run.id, **_values(ended), ended=utc_now())
+                row = await self._ended(run.id, **_values(ended), ended=utc_now())
             else:
-                row = self._registry.runs.change(
+                row = await self._ended(
                     run.id, state=RunState.FAILED, reason=ended, exit_code=EXIT_CODES["internal"], ended=utc_now(),
                     path=str(path) if (path / "manifest.json").exists() else None,
                 )  # fmt: skip
                 if row.path is not None:
-                    await self._recompute(run.id, path)
+                    await recompute(self._registry, self._background, run.id, path)
                     row = self._registry.runs.one(run.id)
         finally:
             del self._active[run.id]
@@ -320,9 +334,13 @@ class Runner:
 
     async def _housekeep(self) -> None:
         while True:
-            self._retain()
-            await asyncio.sleep(HOUSEKEEPING_INTERVAL_S)
-            await asyncio.to_thread(self._adopt)
+            try:
+                self._retain()
+                await asyncio.sleep(HOUSEKEEPING_INTERVAL_S)
+                await asyncio.to_thread(self._adopt)
+            except (sqlite3.Error, OSError, SpecloadError) as error:
+                log.error("housekeeping failed: %s; tried again", self._targets.redact(str(error)))
+                await asyncio.sleep(RETRY_S)
 
     def _retain(self) -> None:
         """Delete what the configuration does not keep."""

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-from loadgen.analyze import DrillResult, Stability
+from loadgen.analyze import AccessResult, AnomaliesResult, DrillResult, Stability
 from loadgen.verdict.checklist.evidence import CanaryEvidence, RunEvidence
 from loadgen.verdict.checklist.model import ItemState
-from loadgen.verdict.checklist.seen import Found, Seen, not_shown
+from loadgen.verdict.checklist.seen import Found, Seen, not_shown, speculates
 
 #: A shorter soak is none that shows stability.
 SOAK_S = 1800.0
+#: What must have been followed in it, in so many windows.
+FOLLOWED, WINDOWS = ("acceptance_rate", "tpot_s", "error_share"), 40
+#: Groups of anomalies of which each must have been sent.
+GROUPS = ("too_long", "empty", "json", "types", "text", "range", "disconnect", "ids")
 _STATES: Mapping[str, ItemState] = {"pass": "pass", "fail": "fail", "inconclusive": "not_shown"}
 
 
@@ -19,7 +23,16 @@ def quality(seen: Seen) -> Found:
 
 
 def anomalies(seen: Seen) -> Found:
-    return _experiment(seen, "anomalies", "no run of experiment: anomalies was given")
+    found = _experiment(seen, "anomalies", "no run of experiment: anomalies was given")
+    run = _newest(seen, "anomalies")
+    if found.state != "pass" or run is None or not isinstance(run.found, AnomaliesResult):
+        return found
+    sent = {row.group for arm in run.found.arms for row in arm.rows}
+    numbers = {"sent": float(sum(arm.sent for arm in run.found.arms))}
+    if missing := [group for group in GROUPS if group not in sent]:
+        why = f"{run.run_id} sent none of {', '.join(missing)} (anomalies.include, exclude)"
+        return Found("not_shown", why, found.evidence, numbers)
+    return Found("pass", found.why, found.evidence, numbers)
 
 
 def kill_switch(seen: Seen) -> Found:
@@ -56,10 +69,21 @@ def stability(seen: Seen) -> Found:
     drifts = [s.drift.text for part in parts for s in part.series if s.drift and s.drift.matters and s.drift.worse]
     if drifts:
         return Found("fail", "; ".join(drifts[:3]), (run.run_id,), numbers)
+    if run.verdict is not None and run.verdict.verdict == "fail":
+        broken = next((r.sentence for r in run.verdict.thresholds if r.ok is False), "its verdict is fail")
+        return Found("fail", f"steady, and not good: {broken}", (run.run_id,), numbers)
     if any(part.state == "too_short" for part in parts) or seconds < SOAK_S:
         why = f"{seconds / 60:.0f} minutes of steady load are too short, at least {SOAK_S / 60:.0f} are needed"
         return Found("not_shown", why, (run.run_id,), numbers)
+    if missing := list(dict.fromkeys(name for part in parts for name in _not_followed(part))):
+        return Found("not_shown", f"{', '.join(missing)} could not be followed", (run.run_id,), numbers)
     return Found("pass", f"nothing drifted for the worse in {seconds / 60:.0f} minutes", (run.run_id,), numbers)
+
+
+def _not_followed(part: Stability) -> Iterator[str]:
+    """A number that hardly ever changes is followed, though no test is made of it."""
+    told = {s.name: s.n for s in part.series}
+    yield from (name for name in FOLLOWED if told.get(name, 0) < WINDOWS)
 
 
 def access(seen: Seen) -> Found:
@@ -73,10 +97,21 @@ def access(seen: Seen) -> Found:
         return Found("fail", why, (*found.evidence, audit.id), {"rows": float(audit.rows)})
     if found.state != "pass":
         return found
+    if (less := _less_than_all(seen)) is not None:
+        return Found("not_shown", less, found.evidence)
     if audit is None:
         return Found("not_shown", "the endpoints pass; no audit log was given (audit.json)", found.evidence)
     why = f"the endpoints pass; the audit log has {audit.rows} rows in an unbroken chain"
     return Found("pass", why, (*found.evidence, audit.id), {"rows": float(audit.rows)})
+
+
+def _less_than_all(seen: Seen) -> str | None:
+    """Of an access check that passed: why it is not all that is asked for."""
+    run = _newest(seen, "access")
+    if run is None or not isinstance(run.found, AccessResult):
+        return None
+    weak = [c for c in run.found.checks if c.check == "transport" and c.state == "warning"]
+    return f"transport encryption is not shown: {weak[0].place}: {weak[0].seen}" if weak else None
 
 
 def canary(seen: Seen) -> Found:
@@ -114,7 +149,8 @@ def _ours(seen: Seen, file: CanaryEvidence) -> bool:
 
 
 def _newest(seen: Seen, kind: str) -> RunEvidence | None:
-    return seen.newest(lambda run: run.experiment == kind)
+    """Of a speculating arm: one of the baseline alone shows nothing of the candidate."""
+    return seen.newest(lambda run: run.experiment == kind and speculates(run))
 
 
 def _experiment(seen: Seen, kind: str, missing: str) -> Found:

@@ -29,17 +29,23 @@ class RunEvidence:
     acceptance: Mapping[str, Mapping[str, Estimate]] = field(default_factory=dict)
 
     @property
+    def measured(self) -> bool:
+        """Its numbers are those of ordinary load; other experiments have theirs under what they do to it."""
+        return self.experiment in ("run", "soak")
+
+    @property
     def unusable(self) -> str | None:
-        """Why nothing can be shown by it; None: it can."""
+        """Why nothing can be shown by it; None: it can. Access checks and quality runs rest on no times."""
         if not self.finished:
             return f"{self.run_id} did not finish"
-        if self.summary.validity.state == "invalid":
+        if self.summary.validity.state == "invalid" and self.experiment not in ("access", "quality"):
             return f"{self.run_id} is an invalid measurement: {self.summary.validity.reasons[0]}"
         return None
 
 
 class FileEvidence(Closed):
-    """A file with evidence that no run directory holds. Additions are free, so unknown keys are let in."""
+    """A file with evidence that no run directory holds. Additions are free, so unknown keys are let in.
+    `at`: ISO 8601, UTC, so that the newest is found by its text."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False, populate_by_name=True)
 

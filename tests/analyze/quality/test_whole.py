@@ -164,6 +164,11 @@ def test_too_little_is_inconclusive_with_its_numbers(output: Make) -> None:
     assert (state, reasons[0]) == ("inconclusive", "candidate was not asked")
     assert "2 greedy cases are too few: the test against the baseline's own noise needs 9" in reasons[1]
     assert reasons[2].startswith("the sampler was not tested")
+    once = [o for o in greedy(output, {}) if (o.arm, o.repeat) != ("baseline", 1) and o.repeat < 2]
+    unknown = compare_answers(evidence(once))
+    state, reasons = decide_answers(unknown.answers[0], unknown)
+    assert (unknown.made, state) == (0, "inconclusive")
+    assert reasons[0] == "the baseline's own noise is not known: none of its cases was answered twice"
     nothing = compare_answers(Evidence("baseline", ("candidate",), {}))
     assert decide_answers(nothing.answers[0], nothing) == ("inconclusive", ["no greedy answer of it could be compared"])
 

@@ -87,6 +87,17 @@ async def test_an_open_door(door: Any, tmp_path: Path, key: Any) -> None:
     assert any("key_missing: status 200: let in" in reason for reason in found.reasons)
 
 
+@pytest.mark.parametrize("status", [302, 429])
+async def test_sent_elsewhere_or_asked_too_often_says_nothing_of_keys(door: Any, tmp_path: Path, status: int) -> None:
+    """A login page is no open door, and not a closed one either."""
+    pages = dict.fromkeys(("/v1/models", "/v1/completions", "/metrics", "/server_info"), (status, ""))
+    server = await door(None, pages=pages, guarded=("/nothing",))
+    found = await looked(tmp_path, {"url": server.url})
+    assert states(found, "key_missing", "key_wrong") == {"key_missing": "not_shown", "key_wrong": "not_shown"}
+    assert found.state == "inconclusive"
+    assert state_of(found, f"/server_info: status {status}") == "pass"
+
+
 async def test_a_stranger_with_credentials(door: Any, tmp_path: Path) -> None:
     lines = "access-control-allow-origin: https://elsewhere.invalid\r\naccess-control-allow-credentials: true\r\n"
     server = await door(None, pages={"/v1/models": (200, lines)})
@@ -151,6 +162,8 @@ async def test_versions_of_tls(door: Any, signed: Any) -> None:
     assert [takes for _, takes, _ in told[2:]] == [True, True]
     assert all(takes in (False, None) and why for _, takes, why in told[:2])
     only = await door(serving(signed("IP:127.0.0.1", 300), least=ssl.TLSVersion.TLSv1_3))
+    _, takes, why = await asyncio.to_thread(tls.version, "model.invalid", port, 3, 5.0, host)
+    assert takes, why
     name, takes, _ = await asyncio.to_thread(tls.version, host, int(only.url.rsplit(":", 1)[1]), 2, 5.0)
     assert (name, takes) == ("1.2", False)
 
@@ -159,6 +172,7 @@ async def test_plain_http_beside_it(door: Any) -> None:
     server = await door(None, pages={"/": (200, "")})
     host, port = "127.0.0.1", int(server.url.rsplit(":", 1)[1])
     assert await asyncio.to_thread(tls.plain_http, host, port, 5.0) == "HTTP/1.1 200 -"
+    assert await asyncio.to_thread(tls.plain_http, "model.invalid", port, 5.0, host) == "HTTP/1.1 200 -"
     with socket.socket() as closed:
         closed.bind((host, 0))
         assert await asyncio.to_thread(tls.plain_http, host, closed.getsockname()[1], 1.0) is None

@@ -55,6 +55,12 @@ def test_learned_then_judged() -> None:
     ]
 
 
+def test_a_prompt_without_answers_of_its_own_is_not_crossed() -> None:
+    """Nothing was learned of it, so nothing can be another's; but for a marker."""
+    assert not crossed(OTHER, set(), {OTHER}, MARKER)
+    assert crossed(f"so {MARKER}", set(), {OTHER}, MARKER)
+
+
 def test_the_digest_stands_for_the_text() -> None:
     assert known("a").digest == known("a").digest != known("b").digest
     assert known(None).digest is None

@@ -102,6 +102,13 @@ async def test_no_answer_in_time_and_no_connection(place: Any) -> None:
     assert (await only(Place("127.0.0.1", 1, None))).ended == "refused"
 
 
+async def test_a_settled_address_is_what_is_connected_to(place: Any) -> None:
+    """I7: the name, which nobody could look up, is not looked up again."""
+    where = await place(answering(OK))
+    reply = await only(Place("model.invalid", where.port, None, "127.0.0.1"))
+    assert (reply.ended, reply.status) == ("answered", 200)
+
+
 async def test_a_large_body_is_kept_in_part(place: Any) -> None:
     size = KEPT_BYTES + 5000
     reply = await only(await place(answering(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % size + b"x" * size)))

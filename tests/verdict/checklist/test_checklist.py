@@ -10,6 +10,11 @@ import pytest
 
 from loadgen.analyze import (
     Absent,
+    AccessCheck,
+    AccessResult,
+    AnomaliesArm,
+    AnomaliesResult,
+    AnomalyRow,
     ComparisonRow,
     Difference,
     DrillResult,
@@ -17,6 +22,7 @@ from loadgen.analyze import (
     ExperimentResult,
     G,
     N,
+    SeriesTrend,
     Stability,
     Summary,
     Validity,
@@ -35,6 +41,8 @@ from loadgen.verdict import (
     Verdict,
     checklist_of,
 )
+from loadgen.verdict.checklist.beside import GROUPS
+from server_adapters.anomalies import GROUPS as CATALOGUE_GROUPS
 from server_adapters.base import Fact
 
 AT = "2026-11-30T12:00:00+00:00"
@@ -143,12 +151,16 @@ def experiment(kind: Any, state: Any = "pass", reasons: list[str] | None = None,
     return RunEvidence(**{**base, **more})
 
 
-def soak(seconds: float = 7200.0, drift: bool = False) -> RunEvidence:
+def soak(seconds: float = 7200.0, drift: bool = False, n: int = 120, **more: Any) -> RunEvidence:
     drifted = type("Drift", (), {"matters": True, "worse": True, "text": "acceptance falls from 0.7 to 0.6"})()
-    series = [type("Series", (), {"drift": drifted if drift else None})()]
+    names = ("acceptance_rate", "tpot_s", "error_share")
+    series = [SeriesTrend.model_construct(name=name, n=n, drift=None) for name in names]
+    if drift:
+        series[0] = series[0].model_copy(update={"drift": drifted})
     state = "drifting" if drift else "steady"
     part = Stability.model_construct(arm="candidate", stage="c4", state=state, seconds=seconds, series=series)
-    return experiment("soak", found=None, summary=summary(stability=[part], comparison=Absent(reason="one arm")))
+    whole = summary(stability=[part], comparison=Absent(reason="one arm"))
+    return experiment("soak", found=None, summary=whole, **more)
 
 
 def everything() -> list[RunEvidence]:
@@ -246,6 +258,34 @@ def test_the_target_is_the_newest_comparison() -> None:
     assert found.target is not None
     assert found.target.run_id == "r-new"
     assert {aside.run_id for aside in found.set_aside} == {"r-compare", "r-drill"}
+
+
+def test_numbers_under_a_drill_or_of_a_quality_run_are_no_ordinary_load() -> None:
+    """Both have arms, rows and thresholds of their own."""
+    own = {"thresholds": [result("ttft_s", "p99", False)], "acceptance": {"candidate": {"code": estimate(0.1)}}}
+    quality = compared("r-q", "2026-11-30T00:00:00+00:00", experiment="quality", found=found("quality"), **own)
+    seen = listed(compared(), quality)
+    for name in ("acceptance_by_task", "net_throughput", "latency_slo", "baseline_reproducible"):
+        assert item(seen, name).evidence == ["r-compare"]
+    assert seen.target is not None
+    assert seen.target.run_id == "r-compare"
+
+
+def test_access_checks_are_known_by_their_addresses() -> None:
+    """They ask nothing of a model and measure nothing."""
+    blind = facts(None).model_copy(update={"model": "", "environment": {}, "k": None})
+    nothing = summary(validity=invalid(), comparison=[])
+    here = experiment("access", arms={"candidate": blind}, summary=nothing, started="2026-11-30T09:00:00+00:00")
+    assert of("access", compared(), here, files=[AUDIT]).state == "pass"
+    there = replace(here, arms={"candidate": blind.model_copy(update={"replicas": ["http://b"]})})
+    assert "of other addresses: http://b" in of("access", compared(), there, files=[AUDIT]).why
+    assert listed(here).target is not None
+
+
+def test_a_single_arm_with_limits_of_its_own_shows_its_tails() -> None:
+    alone = compared("r-slo", "2026-11-30T00:00:00+00:00", arms={"candidate": facts(True)},
+                     parts={"comparison": Absent(reason="one arm")})  # fmt: skip
+    assert of("latency_slo", compared(), alone).evidence == ["r-slo"]
 
 
 def test_old_evidence_is_set_aside() -> None:
@@ -382,6 +422,65 @@ def test_stability() -> None:
     assert of("stability", compared(), soak(seconds=600)).why == (
         "10 minutes of steady load are too short, at least 30 are needed"
     )
+
+
+def test_a_soak_that_was_bad_all_the_time_or_saw_little_is_no_pass() -> None:
+    """Half of the requests failing for hours is no drift."""
+    verdict = Verdict.model_construct(
+        run_id="r-soak", verdict="fail", thresholds=[result("error_share", "value", False)]
+    )
+    bad = of("stability", compared(), soak(verdict=verdict))
+    assert (bad.state, bad.why) == ("fail", "steady, and not good: error_share value is False")
+    blind = of("stability", compared(), soak(n=12))
+    assert (blind.state, blind.why) == ("not_shown", "acceptance_rate, tpot_s, error_share could not be followed")
+
+
+@pytest.mark.parametrize("kind", ["quality", "anomalies", "drill"])
+def test_an_experiment_on_the_baseline_alone_shows_nothing(kind: str) -> None:
+    name = {"drill": "kill_switch"}.get(kind, kind)
+    assert of(name, compared(), experiment(kind, arms={"baseline": facts(False)})).state == "not_shown"
+
+
+def test_a_part_of_the_anomalies_is_no_catalogue() -> None:
+    def sent(*groups: str) -> Item:
+        rows = [AnomalyRow.model_construct(group=group) for group in groups]
+        arm = AnomaliesArm.model_construct(rows=rows, sent=len(rows))
+        told = AnomaliesResult.model_construct(state="pass", reasons=[], arms=[arm])
+        return of("anomalies", compared(), experiment("anomalies", found=told))
+
+    assert set(GROUPS) <= set(CATALOGUE_GROUPS)
+    assert sent("json").why.startswith("r-anomalies sent none of too_long, empty, types")
+    assert (sent(*GROUPS).state, sent(*GROUPS).numbers) == ("pass", {"sent": float(len(GROUPS))})
+
+
+def looked(host: str = "http://a", state: Any = "pass") -> RunEvidence:
+    """What an access check knows of its arm: where it is."""
+    nothing = {"model": "", "environment": {}, "capabilities": {}, "spec_method": None, "k": None, "speculation": None}
+    arm = facts().model_copy(update={"replicas": [host], **nothing})
+    check = AccessCheck(arm="candidate", place=host, check="transport", state=state, seen="plain HTTP", how="its URL")
+    told = AccessResult(run_id="x", state="pass", reasons=[], findings=[], conditions={}, checks=[check], requests=9)
+    return experiment("access", found=told, arms={"candidate": arm})
+
+
+def test_access_is_of_the_servers_of_the_target_and_encrypted() -> None:
+    """An access check asks nothing of the model: only where it looked is known."""
+    assert of("access", compared(), looked(), files=[AUDIT]).state == "pass"
+    elsewhere = of("access", compared(), looked("https://b"), files=[AUDIT])
+    assert elsewhere.state == "not_shown"
+    assert "r-access is of other addresses: https://b" in elsewhere.why
+    open_ = of("access", compared(), looked(state="warning"), files=[AUDIT])
+    assert (open_.state, open_.why) == ("not_shown", "transport encryption is not shown: http://a: plain HTTP")
+
+
+@pytest.mark.parametrize("kind", ["anomalies", "soak", "quality"])
+def test_speeds_are_of_an_ordinary_run(kind: str) -> None:
+    """Two arms under anomalies, or in a long soak, are compared too, newer and worse."""
+    later = {"run_id": "r-later", "started": "2026-11-29T23:00:00+00:00", "experiment": kind}
+    slower = summary(comparison=[row(speedup=interval(0.5, 0.4, 0.6), variation=interval(0.5, n=5))])
+    newer = replace(compared(thresholds=[result("ttft_s", "p95", False)]), summary=slower, **later)
+    for name in ("baseline_reproducible", "net_throughput", "latency_slo", "memory_and_cost"):
+        assert of(name, compared(), newer).evidence == ["r-compare"], name
+    assert of("acceptance_by_task", compared(), newer).evidence == ["r-later" if kind == "soak" else "r-compare"]
 
 
 @pytest.mark.parametrize(
