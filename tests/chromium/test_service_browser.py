@@ -3,6 +3,7 @@ the pages are quiet, and ask no other host for anything."""
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -14,6 +15,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from loadgen.service.looks import State, look
 from loadgen.service.registry import Registry, RunState
 from server_adapters.rehearsal.config import RehearsalConfig
 from tests.chromium.test_report_browser import ARGS, DRAWN_MS, HOSTILE, luminance
@@ -99,6 +101,7 @@ def browsing(browser: Browser, service: Served, theme: Theme) -> Iterator[tuple[
     context = browser.new_context(
         color_scheme=theme, viewport={"width": 1280, "height": 900}, base_url=str(service.client.base_url)
     )
+    context.set_default_timeout(DRAWN_MS)
     context.on("request", lambda request: seen.asked.append(request.url))
     context.on("console", lambda message: seen.said.append(message.text))
     context.on("weberror", lambda error: seen.said.append(str(error.error)))
@@ -248,4 +251,35 @@ def test_every_page_is_quiet_fits_and_is_named(browser: Browser, service: Served
                 assert page.evaluate(NAMELESS) == [], path
                 assert page.get_by_role("main").count() == page.get_by_role("heading", level=1).count() == 1
                 assert page.evaluate("typeof window.pwned") == "undefined"
+        seen.quiet()
+
+
+def stream(looks: int) -> bytes:
+    """As the service sends it: a snapshot with that many looks, as many more one by one, the end."""
+    told: dict[str, Any] = {"inflight_requests": {("a",): 1.0}, "sent_requests_total": {("a",): 0.0}}
+    found = []
+    for second in range(2 * looks):
+        now = {**told, "sent_requests_total": {("a",): float(second)}}
+        numbers = look(State(second - 1.0, told, {}), State(float(second), now, {}))
+        found.append({"at": "2026-11-30T07:06:00+00:00", "run_s": float(second), **numbers})
+    run = {"id": "odd", "state": "running", "reason": None, "verdict": None, "validity": None}
+    first = {"run": run, "segment": None, "said": [], "looks": found[:looks]}
+    events = [("snapshot", first), *(("look", one) for one in found[looks:]), ("ended", {**run, "state": "finished"})]
+    return b"".join(
+        f"id: x.{i}\nevent: {kind}\ndata: {json.dumps(data)}\n\n".encode() for i, (kind, data) in enumerate(events)
+    )
+
+
+def test_a_long_run_keeps_the_page_small(browser: Browser, service: Served) -> None:
+    """2,400 looks: the whole course is drawn, thinned."""
+    with browsing(browser, service, "light") as (page, seen):
+        log_in(page)
+        page.route("**/events", lambda route: route.fulfill(body=stream(1200), content_type="text/event-stream"))
+        page.goto("/runs/odd/live")
+        until(page.locator("#result").is_visible, "the run has ended")
+        kept = int(page.locator("#live").get_attribute("data-looks") or 0)
+        assert 300 <= kept <= 600
+        last = "document.querySelector('[data-chart=flight]').data[0].x.at(-1)"
+        until(lambda: points(page, "flight") == kept and page.evaluate(last) >= 2390, "all of them are drawn")
+        assert number_of(page, "sent since the start") == 2399
         seen.quiet()

@@ -55,6 +55,7 @@
   let over = false;
   let spoken = 0;
   let drawing = false;
+  let again = false; // something has changed since the drawing began
 
   /* Charts */
 
@@ -119,8 +120,9 @@
 
   /** One drawing at a time, when somebody looks; a slow browser draws less often. */
   async function drawAll() {
+    again = true;
     if (drawing || document.hidden || typeof Plotly !== "object") return;
-    drawing = true;
+    [drawing, again] = [true, false];
     const begun = performance.now();
     try {
       for (const figure of document.querySelectorAll(".live-chart")) await draw(figure);
@@ -129,7 +131,7 @@
       at("unable").textContent = `The charts cannot be drawn (${error.message}). Their numbers stand in the tables.`;
       at("unable").hidden = false;
     }
-    setTimeout(() => { drawing = false; if (live.dataset.drawn !== String(looks.length)) drawAll(); }, Math.min(10000, 4 * (performance.now() - begun)));
+    setTimeout(() => { drawing = false; if (again) drawAll(); }, Math.min(10000, 4 * (performance.now() - begun)));
   }
 
   function cell(row, text, kind = "td", scope = "") {
