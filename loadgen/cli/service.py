@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +11,7 @@ import typer
 from loadgen.cli.base import Exit, app, err, line
 from loadgen.errors import ScenarioError
 from loadgen.redact import printable
-from loadgen.service import Role, load_config, new_token, serve
+from loadgen.service import TOKEN_NAME, Role, load_config, new_token, serve
 
 
 @app.command("serve")
@@ -44,6 +45,8 @@ def _new_token(name: str, role: str) -> None:
     """The token on stdout alone, so that it can be piped to where it is kept."""
     if role not in list(Role):
         raise ScenarioError([f"--new-token {name} {role}: the role is one of {', '.join(Role)}"])
+    if not re.fullmatch(TOKEN_NAME, name):
+        raise ScenarioError([f"--new-token {name[:40]}: a name is up to 32 lower-case letters, digits, - and _"])
     token, kept = new_token(name)
     err.print("shown once; whoever has it may ask. Into the configuration, under tokens:", soft_wrap=True)
     err.print(f"  - {{name: {name}, role: {role}, hash: {kept}}}", markup=False, soft_wrap=True)

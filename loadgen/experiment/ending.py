@@ -24,10 +24,12 @@ def ending_of(result: RunResult, *, judged: bool = True) -> tuple[Ending, str | 
         return word, f"the run was ended early: {result.reason}"
     if empty := without_success(result.summary):
         return "internal", f"no request of {', '.join(empty)} succeeded: why is in {result.path / 'anomalies.log'}"
-    # an access check sends no load; answers are not made wrong by late stamps, and quality judges what bears on them
+    # a drill judges no time of an invalid measurement, but who was lost was lost; an access check sends no load;
+    # answers are not made wrong by late stamps, and quality judges what bears on them
     measured = result.found is None or result.found.kind not in ("access", "quality")
     if judged and measured and result.summary.validity.state == "invalid":
         failed = result.verdict is not None and result.verdict.verdict == "fail"
+        failed |= result.found is not None and result.found.kind == "drill" and result.found.state == "fail"
         why = result.summary.validity.reasons[0].removeprefix("invalid: ")
         return "fail" if failed else "inconclusive", f"the measurement is invalid: {why}"
     words = {one.verdict for one in (result.verdict,) if one} | {one.state for one in (result.found,) if one}

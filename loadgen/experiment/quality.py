@@ -80,14 +80,15 @@ def _refusal(fact: Fact) -> str | None:
 
 def _with_logprobs(loaded: LoadedScenario, ready: Preflight) -> LoadedScenario:
     """Sampled answers tell the log probability of what was drawn, where every server is known to have that."""
-    if any(arm.adapter.name != "vllm" for arm in ready.arms.values()):
+    keys = loaded.scenario.quality.sampled
+    if keys is None or not keys.logprobs or any(arm.adapter.name != "vllm" for arm in ready.arms.values()):
         return loaded
     sampled = {task.index for one in loaded.passes if one.kind == "sampled" for task in one.tasks}
     asked = {"logprobs": True} if loaded.scenario.workload.endpoint == "chat" else {"logprobs": 0}
     tasks = list(loaded.scenario.workload.tasks)
     for i in sampled:
-        keys = tasks[i].sampling or loaded.scenario.sampling
-        more = keys.model_copy(update={"extra": {**asked, **keys.extra}})
+        sampling = tasks[i].sampling or loaded.scenario.sampling
+        more = sampling.model_copy(update={"extra": {**asked, **sampling.extra}})
         tasks[i] = tasks[i].model_copy(update={"sampling": more})
     workload = loaded.scenario.workload.model_copy(update={"tasks": tasks})
     return replace(loaded, scenario=loaded.scenario.model_copy(update={"workload": workload}))

@@ -14,7 +14,7 @@ from server_adapters.anomalies import CATALOGUE, GROUPS, chosen
 if TYPE_CHECKING:
     from loadgen.scenario.model import Scenario
 
-#: Twelve blocks of half a second: shorter ones tell nothing of before and after.
+#: Twelve blocks of half a second: shorter and fewer ones tell nothing of before and after.
 SHORTEST_BEFORE_S = 6.0
 
 

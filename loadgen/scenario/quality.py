@@ -22,6 +22,9 @@ class SampledKeys(Model):
     prompts_per_task: Annotated[int, Field(ge=1, le=1000)] = Field(6, description="prompts of each task")
     samples: Annotated[int, Field(ge=2, le=1000)] = Field(8, description="answers to each prompt, of each arm")
     temperature: Temperature | None = Field(None, description=_AS_SAMPLED)
+    logprobs: bool = Field(
+        True, description="ask for the log probability of every token that is drawn, where all servers are vLLM"
+    )
 
 
 class SecondTokenKeys(Model):

@@ -5,11 +5,11 @@ The web framework is only imported where it is served: the command line and the 
 
 from collections.abc import Callable
 
-from loadgen.service.config import ServiceConfig, load_config
+from loadgen.service.config import TOKEN_NAME, ServiceConfig, load_config
 from loadgen.service.roles import Role
 from loadgen.service.tokens import new_token
 
-__all__ = ["Role", "ServiceConfig", "load_config", "new_token", "serve"]
+__all__ = ["TOKEN_NAME", "Role", "ServiceConfig", "load_config", "new_token", "serve"]
 
 
 def serve(config: ServiceConfig, say: Callable[[str], None]) -> None:

@@ -27,13 +27,13 @@ NEVER = frozenset({"api_key", "headers", "proxy_auth", "start", "stop"})
 NOT_UPLOADED: tuple[tuple[str, ...], ...] = (
     ("workload", "tasks", "*", "prompts"),
     ("comparison", "aa_run"),
-    ("quality", "known_answers", "file"),
     ("sweep",),
     ("drill",),
     ("canary",),
+    ("quality", "known_answers", "file"),
 )
-#: What a run of the service may be: a drill pulls a kill switch, which is for people.
-EXPERIMENTS = frozenset({"run", "soak", "anomalies", "access"})
+#: What a run of the service may be. A drill pulls a kill switch, access looks around: these are for the command line.
+EXPERIMENTS = frozenset({"run", "soak", "quality", "anomalies"})
 #: Keys that a start may override, as dotted paths.
 OVERRIDABLE = re.compile(
     r"seed|repeats|description"

@@ -12,7 +12,8 @@ from pydantic import Field, ValidationError, model_validator
 from loadgen.errors import ScenarioError
 from loadgen.scenario import Arm, FilePath, Model, PageUrl, Safety, Seconds, load_model, refuse, sentences
 
-TokenName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,31}$")]
+TOKEN_NAME = r"^[a-z][a-z0-9_-]{0,31}$"
+TokenName = Annotated[str, Field(pattern=TOKEN_NAME)]
 TargetName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_.-]{0,63}$")]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 #: Keys of an arm that say something about one scenario, not about a server.

@@ -17,6 +17,7 @@ from loadgen.redact import Redactor, printable
 from loadgen.service.app import guarded, make_app
 from loadgen.service.config import ServiceConfig
 from loadgen.service.registry import alone
+from loadgen.service.runner.spawner import lower_priority
 from loadgen.service.state import Service
 
 #: Requests that are being answered when the service is told to stop get so long.
@@ -37,18 +38,17 @@ class _Masked(logging.Formatter):
 def run_service(config: ServiceConfig, say: Callable[[str], None]) -> None:
     """Serve until SIGINT or SIGTERM: then runs drain, and are kept. Raises ScenarioError or StorageError where it
     cannot begin."""
-    with alone(config.folders.database):
-        _run(Service(config), say)
+    with _listen(config) as listener, alone(config.folders.database):
+        _run(Service(config), listener, say)
 
 
-def _run(service: Service, say: Callable[[str], None]) -> None:
-    config = service.config
+def _run(service: Service, listener: socket.socket, say: Callable[[str], None]) -> None:
     _log_to_stderr(service.redact)
-    listener = _listen(config)
     service.port = listener.getsockname()[1]
     say(f"specload serves at {service.url}")
-    if not config.tokens:
+    if not service.config.tokens:
         say("nobody can ask for anything: it has no tokens (specload serve --new-token NAME ROLE makes one)")
+    lower_priority()
     for name in (signal.SIGINT, signal.SIGTERM):  # uvicorn has its own, and raises what came again when it has ended
         signal.signal(name, lambda *_: None)
     asyncio.run(_serve(service, listener))
@@ -69,13 +69,17 @@ async def _serve(service: Service, listener: socket.socket) -> None:
 
 
 def _listen(config: ServiceConfig) -> socket.socket:
+    """Raises ScenarioError."""
     listen = config.listen
+    listener: socket.socket | None = None
     try:
         family, kind, _, _, address = socket.getaddrinfo(listen.host, listen.port, type=socket.SOCK_STREAM)[0]
         listener = socket.socket(family, kind)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
     except OSError as error:
+        if listener is not None:
+            listener.close()
         raise ScenarioError([f"{listen.host}:{listen.port} cannot be listened on: {error.strerror or error}"]) from None
     return listener
 

@@ -140,15 +140,17 @@ async def test_a_switch_that_cuts_connections_is_found_with_what_it_lost(front: 
 async def test_a_slow_switch_is_timed(front: Gateway, drilled: Any) -> None:
     slow = command(f"sleep 1.5; sh {front.folder}/switch.sh off")
     drill = front.drill(switch=slow, before_s=1, after_s=5, limits={"last_routed_s": 1})
-    _, found = await drilled(front.arm(), drill, 6)
+    result, found = await drilled(front.arm(), drill, 6)
     off = pull_of(found, "off")
     assert off.took_s > 1.5
     assert off.losses.lost == 0
     assert off.last_routed_s is not None
     assert off.last_routed_s.value is not None
     assert off.last_routed_s.value > 1
-    assert found.state == "fail"
-    assert any("is above its limit of 1 s" in reason for reason in found.reasons)
+    if result.summary.validity.state == "invalid":  # a machine that is too busy judges no time
+        assert (found.state, "invalid, so no time is judged" in found.reasons[0]) == ("inconclusive", True)
+    else:
+        assert (found.state, "is above its limit of 1 s" in " ".join(found.reasons)) == ("fail", True)
 
 
 async def test_one_engine_with_a_switch_of_its_own(engines: tuple[str, str], drilled: Any) -> None:

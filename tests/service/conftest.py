@@ -171,7 +171,7 @@ class Served:
         return [(i, kind, json.loads(data)) for i, kind, data in found]
 
 
-def begin(folder: Path, config: dict[str, Any], env: dict[str, str] | None = None) -> Served:
+def begin(folder: Path, config: dict[str, Any], env: dict[str, str] | None = None, verify: bool = True) -> Served:
     """Start `specload serve` and wait until it is ready."""
     (folder / "service.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
     with (folder / "log").open("ab") as log:
@@ -180,7 +180,7 @@ def begin(folder: Path, config: dict[str, Any], env: dict[str, str] | None = Non
             [sys.executable, "-m", "loadgen", "serve", "--config", "service.yaml"], cwd=folder, stdout=log, stderr=log,
             env={**os.environ, "PYTHONPATH": str(ROOT), **(env or {})},
         )  # fmt: skip
-    served = Served(folder, process, httpx.Client(trust_env=False, timeout=60))
+    served = Served(folder, process, httpx.Client(trust_env=False, timeout=60, verify=verify))
 
     def url() -> str | None:
         assert process.poll() is None, served.log()

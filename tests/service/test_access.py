@@ -16,11 +16,12 @@ import pytest
 from loadgen.service.access import authorize
 from loadgen.service.api.login import local_path
 from loadgen.service.app import routes
+from loadgen.service.registry import Registry
 from loadgen.service.roles import ACCESS, Access
 from loadgen.service.runner import queue
 from tests.service.conftest import TOKENS, InProcess, MakeInside, scenario
 
-PATHS = {"{name}": "nothing", "{run_id}": "nothing", "{version}": "0"}
+PATHS = {"{name}": "nothing", "{run_id}": "nothing", "{version}": "0", "{canary_id}": "nothing", "{hook}": "event"}
 ALL = sorted(ACCESS)
 
 
@@ -224,6 +225,20 @@ async def test_webhooks_and_headers_of_the_folder_are_masked(inside: MakeInside,
         assert "http://gate/off" in shown
 
 
+@pytest.mark.parametrize(
+    "more",
+    ['"overrides": {"seed": 1000000000000000000000}', '"overrides": {"description": "\\ud800"}',
+     '"overrides": {"\\ud800": 1}', '"arms": {"\\ud800": "one"}', '"\\ud800": 1'],
+)  # fmt: skip
+@pytest.mark.parametrize("path", ["/api/v1/runs", "/api/v1/scenarios/validate", "/api/v1/hooks/argo"])
+async def test_what_cannot_be_kept_is_refused(inside: MakeInside, path: str, more: str) -> None:
+    async with inside() as service:
+        key = '"key": "k", ' if path.endswith("argo") else ""
+        body = f'{{"scenario": "small", {key}{more}}}'.encode()
+        answer = await service.ask("POST", path, content=body, headers={"content-type": "application/json"})
+        assert answer.status_code == 422, answer.text
+
+
 async def test_the_queue_outlives_a_registry_that_takes_no_writes(
     inside: MakeInside, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -301,8 +316,6 @@ async def test_a_fault_of_ours_is_a_problem_without_a_stack(
 async def test_what_cannot_be_written_down_is_not_done_unseen(
     inside: MakeInside, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    import sqlite3
-
     async with inside() as service:
 
         def full(*_: object, **__: object) -> None:
@@ -342,8 +355,6 @@ async def test_the_description_names_every_route_with_examples(inside: MakeInsid
 
 
 async def test_scenarios_are_uploaded_listed_and_deleted(inside: MakeInside) -> None:
-    from tests.service.conftest import scenario
-
     async with inside() as service:
         text = scenario(description="mine")
         yaml = {"Content-Type": "application/yaml"}
@@ -381,3 +392,43 @@ async def test_urls_of_targets_are_checked_when_they_are_asked(inside: MakeInsid
                 await asyncio.sleep(0.01)
         assert (ended.state, ended.exit_code) == ("failed", 3)
         assert "a metadata address" in (ended.reason or "")
+
+
+async def test_streams_are_limited(inside: MakeInside) -> None:
+    async with inside(limits={"watchers": 1}) as service:
+        runner = service.service.runner
+        service.service.registry.runs.add("r", "small", state="running")
+        watcher = runner.events("r").watch(None, dict)
+        answer = await service.ask("GET", "/api/v1/runs/r/events", "eye")
+        assert (answer.status_code, answer.json()["type"]) == (503, "urn:specload:problem:too-many-watchers")
+        runner.events("r").leave(watcher)
+        service.service.registry.runs.change("r", state="failed")
+        runner.events("r").publish("ended", {})
+        assert (await service.ask("GET", "/api/v1/runs/r/events", "eye")).status_code == 200
+
+
+async def test_the_queue_is_limited(inside: MakeInside, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with inside(limits={"queued": 1}) as service:
+        monkeypatch.setattr(service.service.registry.runs, "count", lambda: {"queued": 1})
+        answer = await service.ask("POST", "/api/v1/runs", json={"scenario": "small"})
+        assert (answer.status_code, answer.json()["type"]) == (429, "urn:specload:problem:queue-full")
+        assert answer.headers["retry-after"]
+
+
+async def test_what_is_not_kept_goes_at_the_start(inside: MakeInside, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / "runs" / name).mkdir(parents=True)
+    registry = Registry(tmp_path / "specload.db")
+    for name in ("a", "b"):
+        registry.runs.add(name, "small", state="finished", path=str(tmp_path / "runs" / name))
+    registry.close()
+    async with inside(retention={"runs": 1}) as service:
+        found = service.service.registry
+        async with asyncio.timeout(10):
+            while found.runs.one("a").state != "deleted":  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        assert found.runs.one("b").state == "finished"
+        assert [(row.who, row.action, row.subject) for row in found.audit.select()] == [
+            ("retention", "run.delete", "a")
+        ]
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == ["b"]

@@ -28,7 +28,6 @@ class Ran:
 
 
 def written(folder: Path, urls: dict[str, str], **more: Any) -> Path:
-    some = {"prompts_per_task": 3, "samples": 4}
     content: dict[str, Any] = {
         "version": 1,
         "name": "quality",
@@ -36,16 +35,16 @@ def written(folder: Path, urls: dict[str, str], **more: Any) -> Path:
         "seed": 7,
         "arms": {arm: {"url": url} for arm, url in urls.items()},
         "workload": {"tasks": [{"task_type": task, **LENGTHS} for task in ("code", "short_qa")]},
-        # a random model's tokens are almost alike: a few of them are enough to tell distributions apart
-        "sampling": {"top_k": 8},
         "load": [{"kind": "concurrency", "concurrency": 4, "cases": 40}],
         "comparison": {"blocks": 1},
         "scrape": {"interval_s": 1},
         "quality": {
             "cases_per_task": 8,
             "known_answers": {"built_in": False},
-            "sampled": some,
-            "second_tokens": {"prompts": 2, "samples": 150},
+            # a random model's tokens are almost alike: at a low temperature there are few of them; for its first log
+            # probabilities a server compiles, which takes minutes where the processor is busy
+            "sampled": {"prompts_per_task": 4, "samples": 6, "temperature": 0.2, "logprobs": False},
+            "second_tokens": {"prompts": 2, "samples": 60, "temperature": 0.2},
         },
     }
     file = folder / "quality.yaml"
@@ -55,7 +54,7 @@ def written(folder: Path, urls: dict[str, str], **more: Any) -> Path:
 
 def quality(file: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "loadgen", "quality", str(file), "--out", str(file.parent / "runs")]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300)
+    return subprocess.run(command, capture_output=True, text=True, timeout=600)
 
 
 @pytest.fixture(scope="module")
@@ -71,3 +70,45 @@ def three(
     assert done.returncode in (0, 98, 99), done.stderr
     (path,) = (folder / "runs").iterdir()
     return Ran(done, QualityResult.model_validate_json((path / "quality.json").read_bytes()))
+
+
+def test_greedy_answers_are_the_baselines(three: Ran) -> None:
+    """H1, H2, H5: at both loads, the known divergence among them; what differs at all is a near tie."""
+    assert {(one.arm, one.load) for one in three.found.loads} == {
+        (arm, load) for arm in ("ngram", "draft_model") for load in ("greedy", "alone")
+    }  # fmt: skip
+    for one in three.found.loads:
+        assert one.kinds.keys() | one.floor_kinds.keys() <= {"identical", "near_tie"}, one
+        assert (one.cases, one.without) == (17, 0)
+    again = three.found.asked_again
+    assert (again.asked, again.unanswered) == (again.questions, {})
+
+
+@pytest.mark.parametrize("arm", ["ngram", "draft_model"])
+def test_broken_sampling_with_speculation_is_found(three: Ran, arm: str) -> None:
+    """H11: vllm-project/vllm issue 55005: on the CPU, temperature and truncation of drafted positions are chance."""
+    assert "sampling" in three.faults(arm)
+    assert next(a.state for a in three.found.arms if a.arm == arm) == "fail"
+    assert three.done.returncode == 99
+    (found,) = [f for f in three.found.findings if f.id == "sampling" and f.conditions["arm"] == arm]
+    assert "all 17 greedy cases agree" in found.text
+
+
+def test_acceptance_is_compared_case_by_case(three: Ran) -> None:
+    """D29: greedy answers asked again accept as they did."""
+    for row in three.found.acceptance:
+        assert (row.cases, row.reason) == (17, None)
+        assert row.p is not None
+        assert row.p > 0.002
+
+
+def test_parameters_that_speculation_refuses_end_it_before_the_load(
+    vllm_off: LaunchedServer, vllm_ngram: LaunchedServer, tmp_path: Path
+) -> None:
+    """H10: min_p is fine without speculation and refused with it."""
+    urls = {"baseline": vllm_off.url, "candidate": vllm_ngram.url}
+    done = quality(written(tmp_path, urls, sampling={"temperature": 1.0, "extra": {"min_p": 0.1}}))
+    assert done.returncode == 3
+    assert "candidate is not comparable: it refuses sampling parameters of the scenario: 400" in done.stderr
+    assert "min_p" in done.stderr
+    assert not (tmp_path / "runs").exists() or not list((tmp_path / "runs").glob("*/requests*"))

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+from loadgen.analyze.arms import arm_data
 from loadgen.analyze.conditions import of_run
 from loadgen.analyze.drill.counters import watched
 from loadgen.analyze.drill.course import course_of
@@ -16,6 +17,7 @@ from loadgen.analyze.drill.rows import rows_of, sides_of, without_straddlers
 from loadgen.analyze.found.base import State
 from loadgen.analyze.found.drill import DrillPull, DrillResult
 from loadgen.analyze.summary import Finding
+from loadgen.analyze.validity import validity
 from loadgen.record import Event, PhaseRecord, RunData
 
 MOST_NAMES = 20
@@ -30,8 +32,10 @@ def drill_of(run: RunData) -> DrillResult:
     found = [pull_found(seen, pull) for pull in pulls]
     limits = {key: float(value) for key, value in (keys.get("limits") or {}).items() if value is not None}
     planned_s = {"off": float(keys.get("after_s") or 0.0), "on": float(keys.get("back_s") or 0.0)}
-    failed = list(failures(found, limits, planned_s))
-    open_ = [*_cut_short(run, keys, pulls), *unseen(found, limits)]
+    invalid = _invalid(run)
+    judged = {} if invalid else limits
+    failed = list(failures(found, judged, planned_s))
+    open_ = [*_cut_short(run, keys, pulls), *invalid, *unseen(found, judged)]
     state: State = "fail" if failed else "inconclusive" if open_ else "pass"
     return DrillResult(
         run_id=run.manifest.run_id,
@@ -110,6 +114,15 @@ def _cut_short(run: RunData, keys: Mapping[str, Any], pulls: Sequence[Pull]) -> 
         yield f"the run did not end as planned ({run.manifest.state}){why}"
     if any(event.name == "restoring" for event in run.events):
         yield "the drill ended while the switch was off, and switching back was tried once more"
+
+
+def _invalid(run: RunData) -> list[str]:
+    """Times of a client that could not keep up are not the servers'; who was lost, and who was moved, is known all the
+    same."""
+    arms = {name: arm_data(run, name) for name in run.manifest.arms}
+    found = validity(run, {name: (data.frame, data.windows) for name, data in arms.items()}, ())
+    worst = [reason.removeprefix("invalid: ") for reason in found.reasons if reason.startswith("invalid: ")]
+    return [f"the measurement is invalid, so no time is judged: {worst[0]}"] if worst else []
 
 
 def _findings(pulls: Sequence[DrillPull]) -> Iterator[Finding]:

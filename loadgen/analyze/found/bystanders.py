@@ -1,7 +1,6 @@
 """What anomalies did to everybody else: the load's requests before and during, in blocks of time.
 
-Blocks are correlated (a long request lasts longer than one), so the rank test counts them as fewer (`inflation`). All
-tests of an arm are one family (docs/anomalies.md, "Bystanders").
+All tests of an arm are one family (docs/anomalies.md, "Bystanders").
 """
 
 from __future__ import annotations
@@ -12,14 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from loadgen.analyze.columns import Bools, Floats, Ints
+from loadgen.analyze.found.before_after import p_above
 from loadgen.analyze.frames import Frame
 from loadgen.analyze.quality.family import FAMILY_LEVEL, family
-from loadgen.analyze.soak.evidence import ranks
-from loadgen.analyze.statistics import inflation, mann_whitney
 from loadgen.drive import Outcome
 
 #: The time before is cut into so many blocks, none shorter than this; the time of the anomalies into equal ones.
-BLOCKS_BEFORE, SHORTEST_S = 12, 0.5
+BLOCKS_BEFORE, SHORTEST_S = 20, 0.5
 #: Blocks with a value that a test needs on either side.
 FEWEST = 8
 #: Requests that a median of a block needs.
@@ -95,29 +93,8 @@ def compare(name: str, unit: str, values: tuple[Floats, Floats], margin: Margin,
     if least < FEWEST:
         few = f"{len(known[0])} blocks before and {len(known[1])} during have {why}; a test needs {FEWEST} each"
         return Compared(name, unit, shown[0], shown[1], allowed, len(known[0]), len(known[1]), None, few)
-    found = mann_whitney(margin.lowered(known[1]), known[0], inflated=inflation(_residuals(known)))
-    assert found.p is not None
-    assert found.cles.value is not None
-    above = found.cles.value > 0.5
-    p = found.p / 2 if above else 1 - found.p / 2
+    p = p_above(known[0], margin.lowered(known[1]))
     return Compared(name, unit, shown[0], shown[1], allowed, len(known[0]), len(known[1]), p)
-
-
-def _residuals(parts: Sequence[Floats]) -> Floats:
-    """Ranks of the blocks around their part's mean: what is left when the two times differ. The later part has two
-    means, parted where they differ most: a fault that begins in the middle is no correlation of neighbours."""
-    ranked, first = ranks(np.concatenate(parts)[None, :])[0], len(parts[0])
-    later = ranked[first:]
-    at = _parting(later)
-    return np.concatenate([part - part.mean() for part in (ranked[:first], later[:at], later[at:])])
-
-
-def _parting(values: Floats) -> int:
-    """Where the standardised CUSUM is largest, at least two blocks from either end."""
-    n = len(values)
-    before = np.arange(2, n - 1)
-    sums = np.cumsum(values - values.mean())[before - 1]
-    return int(before[np.argmax(np.abs(sums) / np.sqrt(before * (n - before)))])
 
 
 def load_compared(frame: Frame, rows: Ints, blocks: Blocks, latency_ratio: float) -> list[Compared]:

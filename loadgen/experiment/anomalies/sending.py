@@ -25,7 +25,7 @@ _RESET = struct.pack("ii", 1, 0)  # SO_LINGER: on, no time
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """`context` None: no TLS. `address`: what is connected to; None: `host` is looked up."""
+    """`context` None: no TLS. `address`: what is connected to; None: what the host resolves to."""
 
     host: str
     port: int

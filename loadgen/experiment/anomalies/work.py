@@ -52,7 +52,7 @@ class Anomalies:
             )  # fmt: skip
             witnesses = Witnesses(asker, prompts_of(keys.witnesses), setting.marker, keys.probe_s, note)
             await asyncio.sleep(max(begin_ns - now_ns(), 0) / 1e9)
-            beside.say(f"{arm.name}: {keys.before_s:g} s without anomalies …")
+            beside.say(f"{arm.name}: {keys.before_s:g} s of load alone first …")
             watching = asyncio.create_task(witnesses.work(keys.witness_concurrency))
             try:
                 chosen_now = len(chosen(keys.include, keys.exclude)) * keys.repeat

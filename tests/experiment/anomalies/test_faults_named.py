@@ -30,7 +30,9 @@ async def test_a_healthy_server_passes(rehearsal: Start, ran: Any) -> None:
     """J5, A3, H20: all but the slowest, each answered as it should be, and nobody else is touched."""
     with rehearsal(RehearsalConfig(**FAST)) as url:
         result, found, _ = await ran(
-            url, anomalies={**anomalies(), "exclude": ["slow", "body_16_mb"], "drafter_max_len": 600}
+            url,
+            load=[{"kind": "concurrency", "concurrency": 6, "duration_s": 300}],
+            anomalies={**anomalies(before_s=10), "exclude": ["slow", "body_16_mb"], "drafter_max_len": 600},
         )
     assert found.reasons == []
     assert (result.state, found.state) == ("finished", "pass")
@@ -41,7 +43,7 @@ async def test_a_healthy_server_passes(rehearsal: Start, ran: Any) -> None:
     assert (arm.sent, arm.chosen) == (len(arm.rows), len(arm.rows))
     assert {r.probe for r in arm.rows} == {"same"}
     assert (arm.witnesses.distinct, arm.witnesses.crossed, arm.witnesses.new) == (4, 0, 0)
-    assert all(t.p is not None for t in arm.bystanders)
+    assert not any(t.alarm for t in arm.bystanders)
 
 
 @pytest.mark.slow
@@ -122,11 +124,11 @@ async def test_an_interrupt_leaves_what_was_found(
     with rehearsal(RehearsalConfig(**FAST)) as url:
         text = document(url, anomalies=anomalies(pause_s=0.5))
         (tmp_path / "a.yaml").write_text(yaml.safe_dump(text))
-        ended = await cli("run", "a.yaml", when="anomalies …", signals=(signal.SIGINT,))
+        ended = await cli("run", "a.yaml", when=" anomalies …", signals=(signal.SIGINT,))
     assert ended.code == 130, ended.said
     assert "anomalies: " in ended.out
     path, manifest = the_run()
     assert manifest["state"] == "interrupted"
     found = orjson.loads((path / "anomalies.json").read_bytes())
     assert found["state"] == "inconclusive"
-    assert found["arms"][0]["sent"] < found["arms"][0]["chosen"]
+    assert 0 < found["arms"][0]["sent"] < found["arms"][0]["chosen"]

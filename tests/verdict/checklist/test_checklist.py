@@ -248,6 +248,34 @@ def test_the_target_is_the_newest_comparison() -> None:
     assert {aside.run_id for aside in found.set_aside} == {"r-compare", "r-drill"}
 
 
+def test_numbers_under_a_drill_or_of_a_quality_run_are_no_ordinary_load() -> None:
+    """Both have arms, rows and thresholds of their own."""
+    own = {"thresholds": [result("ttft_s", "p99", False)], "acceptance": {"candidate": {"code": estimate(0.1)}}}
+    quality = compared("r-q", "2026-11-30T00:00:00+00:00", experiment="quality", found=found("quality"), **own)
+    seen = listed(compared(), quality)
+    for name in ("acceptance_by_task", "net_throughput", "latency_slo", "baseline_reproducible"):
+        assert item(seen, name).evidence == ["r-compare"]
+    assert seen.target is not None
+    assert seen.target.run_id == "r-compare"
+
+
+def test_access_checks_are_known_by_their_addresses() -> None:
+    """They ask nothing of a model and measure nothing."""
+    blind = facts(None).model_copy(update={"model": "", "environment": {}, "k": None})
+    nothing = summary(validity=invalid(), comparison=[])
+    here = experiment("access", arms={"candidate": blind}, summary=nothing, started="2026-11-30T09:00:00+00:00")
+    assert of("access", compared(), here, files=[AUDIT]).state == "pass"
+    there = replace(here, arms={"candidate": blind.model_copy(update={"replicas": ["http://b"]})})
+    assert "of other addresses: http://b" in of("access", compared(), there, files=[AUDIT]).why
+    assert listed(here).target is not None
+
+
+def test_a_single_arm_with_limits_of_its_own_shows_its_tails() -> None:
+    alone = compared("r-slo", "2026-11-30T00:00:00+00:00", arms={"candidate": facts(True)},
+                     parts={"comparison": Absent(reason="one arm")})  # fmt: skip
+    assert of("latency_slo", compared(), alone).evidence == ["r-slo"]
+
+
 def test_old_evidence_is_set_aside() -> None:
     found = listed(compared(), experiment("drill"), files=[CANARY], r_drill=31.0, canary_1=45.0)
     assert item(found, "kill_switch").why == (
