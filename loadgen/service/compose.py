@@ -27,9 +27,7 @@ NEVER = frozenset({"api_key", "headers", "proxy_auth", "start", "stop"})
 NOT_UPLOADED: tuple[tuple[str, ...], ...] = (
     ("workload", "tasks", "*", "prompts"),
     ("comparison", "aa_run"),
-    ("quality", "known_answers", "file"),
     ("sweep",),
-    ("quality", "known_answers", "file"),
     ("drill",),
     ("canary",),
     ("quality", "known_answers", "file"),

@@ -49,12 +49,17 @@ class Problem(Exception):
             type=f"urn:specload:problem:{self.kind}",
             title=self.kind.replace("-", " "),
             status=self.status,
-            detail=self.detail,
-            problems=self.problems,
+            detail=_sendable(self.detail),
+            problems=list(map(_sendable, self.problems)),
         ).model_dump()
 
     def response(self) -> JSONResponse:
         return JSONResponse(self.body(), self.status, headers=self.headers, media_type=MEDIA_TYPE)
+
+
+def _sendable(text: str) -> str:
+    """A key that was sent may be half of a surrogate pair."""
+    return text.encode("utf-8", "replace").decode()
 
 
 INTERNAL = Problem(500, "internal-error", "internal error of the service; see its log")

@@ -225,6 +225,20 @@ async def test_webhooks_and_headers_of_the_folder_are_masked(inside: MakeInside,
         assert "http://gate/off" in shown
 
 
+@pytest.mark.parametrize(
+    "more",
+    ['"overrides": {"seed": 1000000000000000000000}', '"overrides": {"description": "\\ud800"}',
+     '"overrides": {"\\ud800": 1}', '"arms": {"\\ud800": "one"}', '"\\ud800": 1'],
+)  # fmt: skip
+@pytest.mark.parametrize("path", ["/api/v1/runs", "/api/v1/scenarios/validate", "/api/v1/hooks/argo"])
+async def test_what_cannot_be_kept_is_refused(inside: MakeInside, path: str, more: str) -> None:
+    async with inside() as service:
+        key = '"key": "k", ' if path.endswith("argo") else ""
+        body = f'{{"scenario": "small", {key}{more}}}'.encode()
+        answer = await service.ask("POST", path, content=body, headers={"content-type": "application/json"})
+        assert answer.status_code == 422, answer.text
+
+
 async def test_the_queue_outlives_a_registry_that_takes_no_writes(
     inside: MakeInside, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from loadgen.service.api.models import In, Value
+from loadgen.service.api.models import Arms, In, Overrides
 
 _Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 _Text = Annotated[str, Field(max_length=1024)]
@@ -32,10 +32,8 @@ class ArgoAsk(In):
         description="of this rollout, like the hash of its pod template: another key is another run"
     )
     scenario: _Name
-    arms: dict[str, Annotated[str, Field(max_length=64)]] = Field(
-        default_factory=dict, max_length=16, description="arm to target"
-    )
-    overrides: dict[str, Value] = Field(default_factory=dict, max_length=50)
+    arms: Arms = Field(default_factory=dict, max_length=16, description="arm to target")
+    overrides: Overrides = Field(default_factory=dict, max_length=50)
     time_budget_s: Annotated[float, Field(gt=0, le=604800)] | None = None
 
 

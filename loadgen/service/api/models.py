@@ -4,12 +4,28 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+import orjson
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from loadgen.service.registry import RunState
 
 #: Values that an override may have.
 Value = bool | int | float | str | None
+
+
+def _kept(value: dict[str, Any]) -> dict[str, Any]:
+    """What the registry can keep: no whole number of more than 64 bits, no half of a surrogate pair."""
+    try:
+        orjson.dumps(value)
+    except TypeError as error:
+        raise ValueError(f"cannot be kept: {error}") from None
+    return value
+
+
+Arms = Annotated[dict[str, Annotated[str, Field(max_length=64)]], AfterValidator(_kept)]
+Overrides = Annotated[dict[str, Value], AfterValidator(_kept)]
+
+
 RUN: dict[str, Any] = {
     "id": "20261130T070600Z-quickstart-1a2b3c",
     "number": 17,
@@ -51,12 +67,12 @@ class RunStart(In):
     )
 
     scenario: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")] = Field(description="its name")
-    arms: dict[str, Annotated[str, Field(max_length=64)]] = Field(
+    arms: Arms = Field(
         default_factory=dict,
         max_length=16,
         description="arm to target, where the scenario does not say or says another",
     )
-    overrides: dict[str, Value] = Field(
+    overrides: Overrides = Field(
         default_factory=dict, max_length=50, description="scenario keys by their dotted path: those of docs/service.md"
     )
     time_budget_s: Annotated[float, Field(gt=0, le=604800)] | None = Field(
@@ -138,8 +154,8 @@ class ScenarioCheck(In):
 
     scenario: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")] | None = None
     text: Annotated[str, Field(max_length=1 << 20)] | None = Field(None, description="YAML of a scenario to upload")
-    arms: dict[str, Annotated[str, Field(max_length=64)]] = Field(default_factory=dict, max_length=16)
-    overrides: dict[str, Value] = Field(default_factory=dict, max_length=50)
+    arms: Arms = Field(default_factory=dict, max_length=16)
+    overrides: Overrides = Field(default_factory=dict, max_length=50)
     time_budget_s: Annotated[float, Field(gt=0, le=604800)] | None = None
 
 
