@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 from typing import Annotated
 from urllib.parse import parse_qs, urlsplit
 
@@ -9,7 +11,7 @@ from fastapi import Depends, Request
 from fastapi.concurrency import run_in_threadpool
 
 from loadgen.service.problems import Problem, too_often
-from loadgen.service.roles import ACCESS, Access, allowed
+from loadgen.service.roles import ACCESS, API, Access, allowed
 from loadgen.service.security import KEY, SAFE, Seen
 from loadgen.service.sessions import Session, csrf_matches
 from loadgen.service.state import Service
@@ -60,6 +62,8 @@ async def authorize(request: Request) -> None:
 async def _identity(request: Request, service: Service, seen: Seen) -> Identity | None:
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     if scheme:
+        if scheme.lower() == "basic" and (seen.route or "").startswith(f"{API}/hooks/"):
+            return await known(service, seen, _password(token))
         if scheme.lower() != "bearer":
             return None
         return await known(service, seen, token.strip())
@@ -69,6 +73,14 @@ async def _identity(request: Request, service: Service, seen: Seen) -> Identity 
     if request.method not in SAFE:
         await check_csrf(request, service, session)
     return session.identity
+
+
+def _password(basic: str) -> str:
+    """Of https://NAME:TOKEN@host/…: webhooks of Flagger can send no other header."""
+    try:
+        return base64.b64decode(basic.strip(), validate=True).decode().partition(":")[2]
+    except (binascii.Error, UnicodeDecodeError):
+        return ""
 
 
 async def known(service: Service, seen: Seen, token: str) -> Identity | None:

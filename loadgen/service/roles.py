@@ -66,6 +66,12 @@ ACCESS: Mapping[tuple[str, str], Access] = {
     ("GET", f"{API}/runs/{{run_id}}/verdict"): Access.VIEWER,
     ("GET", f"{API}/runs/{{run_id}}/report.html"): Access.VIEWER,
     ("GET", f"{API}/compare"): Access.VIEWER,
+    ("GET", f"{API}/canaries"): Access.VIEWER,
+    ("GET", f"{API}/canaries/{{canary_id}}"): Access.VIEWER,
+    ("POST", f"{API}/hooks/argo"): Access.OPERATOR,
+    ("GET", f"{API}/hooks/argo/runs/{{run_id}}"): Access.VIEWER,
+    ("GET", f"{API}/hooks/argo/canaries/{{name}}"): Access.VIEWER,
+    ("POST", f"{API}/hooks/flagger/{{hook}}"): Access.OPERATOR,
     ("GET", f"{API}/audit"): Access.OPERATOR,
 }
 

@@ -16,6 +16,7 @@ from loadgen.errors import ScenarioError
 from loadgen.redact import Redactor, printable
 from loadgen.service.app import guarded, make_app
 from loadgen.service.config import ServiceConfig
+from loadgen.service.runner.spawner import lower_priority
 from loadgen.service.state import Service
 
 #: Requests that are being answered when the service is told to stop get so long.
@@ -43,6 +44,7 @@ def run_service(config: ServiceConfig, say: Callable[[str], None]) -> None:
     say(f"specload serves at {service.url}")
     if not config.tokens:
         say("nobody can ask for anything: it has no tokens (specload serve --new-token NAME ROLE makes one)")
+    lower_priority()
     for name in (signal.SIGINT, signal.SIGTERM):  # uvicorn has its own, and raises what came again when it has ended
         signal.signal(name, lambda *_: None)
     asyncio.run(_serve(service, listener))

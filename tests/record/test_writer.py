@@ -70,7 +70,7 @@ def test_every_column_of_one_request(write_run: Callable[..., Path], attempt: Ma
         "connect_wait_s": 0.003, "connect_s": 0.002, "missing_stamps": 1, "terminal": "both",
         "served_by": "10.0.0.7:8000", "per_step_accepted": [4, 1, 0], "per_step_drafted": [4, 1, 3],
         "arrival_no": [0, 1, 2, 3, 4], "chunk_bytes": [10, 20, 30, 40, 50], "warnings": ["usage_missing"],
-        "prompt": None, "text": None,
+        "prompt": None, "text": None, "token_ids": None, "mean_logprob": None,
     }  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from loadgen.service.app import routes
 from loadgen.service.roles import ACCESS, Access
 from tests.service.conftest import TOKENS, InProcess, MakeInside
 
-PATHS = {"{name}": "nothing", "{run_id}": "nothing", "{version}": "0"}
+PATHS = {"{name}": "nothing", "{run_id}": "nothing", "{version}": "0", "{canary_id}": "nothing", "{hook}": "event"}
 ALL = sorted(ACCESS)
 
 

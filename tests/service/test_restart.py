@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -42,6 +43,8 @@ def test_kill_9_loses_nothing(tmp_path: Path, engine: str) -> None:
         served.drives(running)
         (process,) = children(served)
         assert not any(word in " ".join(process.cmdline()) for word in (engine, "scenario", running))
+        service = psutil.Process(served.process.pid)
+        assert process.nice() == os.nice(0) < service.nice() <= 19  # runs go before the service
     finally:
         served.kill()
     served = begin(tmp_path, config)

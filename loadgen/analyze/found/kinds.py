@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from pydantic.json_schema import models_json_schema
+
 from loadgen.analyze.found.access import AccessResult
 from loadgen.analyze.found.anomaly_models import AnomaliesResult
 from loadgen.analyze.found.base import ExperimentResult
@@ -16,8 +18,10 @@ KINDS: tuple[type[ExperimentResult], ...] = (AccessResult, AnomaliesResult, Dril
 
 def found_schema() -> dict[str, Any]:
     """JSON Schema of what an experiment found: one of these, by its `kind`."""
+    refs, parts = models_json_schema([(kind, "serialization") for kind in KINDS], by_alias=True)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "what an experiment found",
-        "oneOf": [kind.model_json_schema(mode="serialization") for kind in KINDS],
+        "oneOf": [refs[kind, "serialization"] for kind in KINDS],
+        "$defs": parts["$defs"],
     }

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 from collections.abc import AsyncIterator
 from typing import Annotated
 
 from fastapi import Header, Query, Response
-from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 from starlette.requests import Request
 
-from loadgen.record import new_run_id
 from loadgen.service.access import ServiceOf, Who, seen_of
 from loadgen.service.api.base import RunId, router_of
 from loadgen.service.api.models import RunOut, RunsOut, RunStart, StopOut
-from loadgen.service.api.scenarios import kept_of
+from loadgen.service.asking import ask_for
 from loadgen.service.events import RunEvents, TooSlow, Watcher
-from loadgen.service.offers import fingerprint, offer
 from loadgen.service.problems import Problem, not_found
-from loadgen.service.registry import IdempotencyConflict, RunFilter, RunRow, RunState
+from loadgen.service.registry import RunFilter, RunRow, RunState
 from loadgen.service.runner.queue import NotNow
 from loadgen.service.state import Service
 
@@ -43,29 +39,9 @@ async def start_run(
     """Checked and planned first: what cannot be run is refused with everything that is wrong. With an Idempotency-Key,
     the same request again gives the same run."""
     seen = seen_of(request)
-    if service.runner.closing:
-        raise Problem(503, "stopping", "the service is being stopped")
-    kept = await run_in_threadpool(kept_of, service, asked.scenario)
-    found = await offer(service, kept, asked.arms, asked.overrides, asked.time_budget_s)
-    if service.registry.runs.count()["queued"] >= service.config.limits.queued:
-        raise Problem(
-            429, "queue-full", "the queue is full (limits.queued): try again later", headers={"Retry-After": "60"}
-        )
-    try:
-        row, new = await run_in_threadpool(
-            service.registry.runs.add_once,
-            who.name, key, fingerprint(asked.model_dump(mode="json")), new_run_id(kept.name), kept.name,
-            scenario_text=kept.text, uploaded=kept.source == "uploaded", arms=found.arms, overrides=asked.overrides,
-            time_budget_s=asked.time_budget_s, started_by=who.name,
-        )  # fmt: skip
-    except IdempotencyConflict:
-        raise Problem(409, "key-used", "this Idempotency-Key was used for another request") from None
-    except sqlite3.IntegrityError:
-        raise Problem(409, "again", "another run was asked for at the same moment: ask again") from None
+    row, _ = await ask_for(service, who.name, asked, key)
     seen.subject = row.id
     seen.detail = f"{row.scenario} on {', '.join(f'{a}={t}' for a, t in row.arms.items())}"
-    if new:
-        service.runner.asked(row)
     response.headers["Location"] = f"/api/v1/runs/{row.id}"
     return _out(row)
 

@@ -64,6 +64,16 @@ class Runs:
                 )
             return self.add(run_id, scenario, **known), True
 
+    def of_key(self, who: str, key: str, sha256: str | None) -> RunRow | None:
+        """The run that `who` has asked for with this key; None: none. Raises IdempotencyConflict where that was for
+        another request than `sha256` (None: whatever it was)."""
+        rows = self._database.rows("SELECT sha256, run_id FROM idempotency WHERE who = ? AND key = ?", (who, key))
+        if not rows:
+            return None
+        if sha256 is not None and rows[0]["sha256"] != sha256:
+            raise IdempotencyConflict(key)
+        return self.one(rows[0]["run_id"])
+
     def change(self, run_id: str, **values: Any) -> RunRow:
         """Set what is known now. Raises KeyError where there is no such run."""
         assert values.keys() <= _LATER

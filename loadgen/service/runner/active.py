@@ -17,6 +17,7 @@ from loadgen.service.looks import WINDOW_S, State, look, state_of
 from loadgen.service.registry import utc_now
 from loadgen.service.runner.messages import Begun, Ended, Measured, Said, SegmentTold, Start, Up
 from loadgen.service.runner.process import RunProcess
+from loadgen.service.runner.spawner import Spawner
 
 log = logging.getLogger("specload.service")
 LOOK_INTERVAL_S = 1.0
@@ -34,6 +35,7 @@ class ActiveRun:
         events: RunEvents,
         redact: Redactor,
         began: Callable[[str], None],
+        spawner: Spawner,
     ) -> None:
         self.id = start.run_id
         self.targets = targets
@@ -44,7 +46,7 @@ class ActiveRun:
         self._events = events
         self._redact = redact
         self._began = began
-        self._process = RunProcess(start, redact, self._hear)
+        self._process = RunProcess(start, redact, self._hear, spawner)
         self._told: MetricsTold | None = None
         self._looks: deque[State] = deque()
         self._begun_s: float | None = None

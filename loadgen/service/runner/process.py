@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+import subprocess
 import sys
-from asyncio.subprocess import PIPE, Process
-from collections.abc import Callable
-from typing import Literal
+from collections.abc import AsyncIterator, Callable
+from typing import IO, Literal
 
 from pydantic import ValidationError
 
 from loadgen.redact import Redactor, printable
 from loadgen.service.runner.messages import UP, Ended, Start, Stop, Up
+from loadgen.service.runner.spawner import Spawner
 
 log = logging.getLogger("specload.service.run")
 
@@ -27,11 +28,13 @@ class RunProcess:
     """Started with `start`, told with `stop`; `wait` tells everything it says, and how it ended. In a session of its
     own: a Ctrl-C of the service's terminal is the service's business."""
 
-    def __init__(self, start: Start, redact: Redactor, hear: Callable[[Up], None]) -> None:
+    def __init__(self, start: Start, redact: Redactor, hear: Callable[[Up], None], spawner: Spawner) -> None:
         self._start = start
         self._redact = redact
         self._hear = hear
-        self._process: Process | None = None
+        self._spawner = spawner
+        self._process: subprocess.Popen[bytes] | None = None
+        self._stdin: asyncio.WriteTransport | None = None
         self._stops = 0
 
     @property
@@ -39,10 +42,9 @@ class RunProcess:
         return None if self._process is None else self._process.pid
 
     async def start(self) -> None:
-        self._process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", MODULE, stdin=PIPE, stdout=PIPE, stderr=PIPE, limit=LONGEST_LINE,
-            start_new_session=True,
-        )  # fmt: skip
+        self._process = await self._spawner.start([sys.executable, "-m", MODULE])
+        loop = asyncio.get_running_loop()
+        self._stdin, _ = await loop.connect_write_pipe(asyncio.Protocol, self._process.stdin)
         self._write(self._start.model_dump_json())
 
     def stop(self, by: str) -> Literal["drain", "cut"]:
@@ -54,18 +56,20 @@ class RunProcess:
 
     def kill(self) -> None:
         """It does not end by itself. Its workers notice, and close their records."""
-        if self._process is not None and self._process.returncode is None:
-            self._process.kill()
+        if self._process is not None:
+            self._process.kill()  # nothing where it has ended
 
     def _write(self, line: str) -> None:
-        if self._process is not None and self._process.stdin is not None and not self._process.stdin.is_closing():
-            self._process.stdin.write(line.encode() + b"\n")
+        if self._stdin is not None and not self._stdin.is_closing():
+            self._stdin.write(line.encode() + b"\n")
 
     async def wait(self) -> Ended | str:
         """Its last message, or why there is none."""
         assert self._process is not None
         ended, _ = await asyncio.gather(self._read(), self._log_stderr())
-        code = await self._process.wait()
+        code = await asyncio.to_thread(self._process.wait)
+        if self._stdin is not None:
+            self._stdin.close()
         if ended is not None:
             return ended
         how = (
@@ -75,9 +79,8 @@ class RunProcess:
 
     async def _read(self) -> Ended | None:
         assert self._process is not None
-        assert self._process.stdout is not None
         ended: Ended | None = None
-        async for line in self._process.stdout:
+        async for line in _lines(self._process.stdout):
             try:
                 message = UP.validate_json(line)
             except ValidationError:
@@ -91,7 +94,18 @@ class RunProcess:
 
     async def _log_stderr(self) -> None:
         assert self._process is not None
-        assert self._process.stderr is not None
-        async for line in self._process.stderr:
+        async for line in _lines(self._process.stderr):
             text = printable(self._redact(line.decode("utf-8", "replace").rstrip()))
             log.warning("run %s: %s", self._start.run_id, text[:MOST_LOGGED])
+
+
+async def _lines(pipe: IO[bytes] | None) -> AsyncIterator[bytes]:
+    """Until its end, which is closed afterwards."""
+    reader = asyncio.StreamReader(limit=LONGEST_LINE)
+    protocol = asyncio.StreamReaderProtocol(reader)
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, pipe)
+    try:
+        async for line in reader:
+            yield line
+    finally:
+        transport.close()

@@ -16,18 +16,17 @@ from typing import Any, Literal
 
 import orjson
 
-from loadgen.errors import SpecloadError
-from loadgen.service.background import Background, Busy, JobFailed
+from loadgen.service.background import Background
 from loadgen.service.config import ServiceConfig
 from loadgen.service.events import RunEvents
-from loadgen.service.jobs import recomputed
 from loadgen.service.lanes import Lanes
 from loadgen.service.outgoing import Refused
 from loadgen.service.registry import Registry, RunRow, RunState, utc_now
 from loadgen.service.runner.active import ActiveRun
 from loadgen.service.runner.messages import Ended, Start
-from loadgen.service.runner.recovery import STATES, adopt, after_left, look_at
+from loadgen.service.runner.recovery import STATES, adopt, after_left, look_at, recompute
 from loadgen.service.runner.retention import erase, too_old
+from loadgen.service.runner.spawner import Spawner
 from loadgen.service.targets import Targets
 from loadgen.service.words import EXIT_CODES
 
@@ -64,6 +63,7 @@ class Runner:
         self._lanes = lanes
         self._background = background
         self._boot = boot
+        self._spawner = Spawner()
         self._active: dict[str, ActiveRun] = {}
         #: runs that a service before this one started, and that are still being written: their targets
         self._orphans: dict[str, frozenset[str]] = {}
@@ -105,7 +105,7 @@ class Runner:
             self._orphans[row.id] = frozenset(row.arms.values())
             self._spawn(self._outlived(row.id, path))
         elif "path" in values and values.get("validity") is None:
-            self._spawn(self._recompute(row.id, path))
+            self._spawn(recompute(self._registry, self._background, row.id, path))
 
     async def _outlived(self, run_id: str, path: Path) -> None:
         """Its process notices that the service has gone, and ends it; until then its targets are taken."""
@@ -113,17 +113,8 @@ class Runner:
             await asyncio.sleep(ORPHAN_INTERVAL_S)
         del self._orphans[run_id]
         self._registry.runs.change(run_id, ended=utc_now(), verdict=found.verdict, validity=found.validity)
-        await self._recompute(run_id, path)
+        await recompute(self._registry, self._background, run_id, path)
         self._wake.set()
-
-    async def _recompute(self, run_id: str, path: Path) -> None:
-        """The numbers of what was measured; where that fails, it is listed all the same."""
-        try:
-            verdict, validity = await self._background.run(recomputed, str(path))
-        except (SpecloadError, Busy, JobFailed) as error:
-            log.error("run %s: its summary cannot be made: %s", run_id, self._targets.redact(str(error)))
-            return
-        self._registry.runs.change(run_id, verdict=verdict, validity=validity)
 
     async def close(self) -> None:
         """Stop what runs, as Ctrl-C does; what takes too long is cut, then killed. Queued runs stay queued."""
@@ -139,6 +130,7 @@ class Runner:
                 await self._none_active(CUT_TIMEOUT_S)
         for events in self._events.values():
             events.close()
+        self._spawner.close()
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -244,7 +236,7 @@ class Runner:
             return True
         run = ActiveRun(
             start, names, servers, self._lanes, self.events(row.id), self._targets.redact,
-            lambda path: self._began(row.id, path),
+            lambda path: self._began(row.id, path), self._spawner,
         )  # fmt: skip
         self._active[row.id] = run
         self.events(row.id).publish("state", moved.shown())
@@ -290,7 +282,7 @@ class Runner:
                     path=str(path) if (path / "manifest.json").exists() else None,
                 )  # fmt: skip
                 if row.path is not None:
-                    await self._recompute(run.id, path)
+                    await recompute(self._registry, self._background, run.id, path)
                     row = self._registry.runs.one(run.id)
         finally:
             del self._active[run.id]

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from loadgen.errors import StorageError
+from loadgen.errors import SpecloadError, StorageError
 from loadgen.record import list_runs, read_manifest
+from loadgen.service.background import Background, Busy, JobFailed
+from loadgen.service.jobs import recomputed
 from loadgen.service.registry import Registry, RunRow, RunState
+
+log = logging.getLogger("specload.service")
 
 #: Of a manifest -> of the registry. A worker's death ends a run early.
 STATES = {
@@ -69,6 +74,16 @@ def after_left(row: RunRow, path: Path) -> tuple[dict[str, Any], bool]:
     if found.state in ("finished", "stopped", "inconclusive", "failed"):
         return {**values, "state": STATES[found.state], "reason": found.reason}, False
     return {**values, "state": RunState.INTERRUPTED, "reason": LEFT, "exit_code": 130}, found.state == "running"
+
+
+async def recompute(registry: Registry, background: Background, run_id: str, path: Path) -> None:
+    """Summary, verdict and report of what was measured; where they cannot be made, it is listed all the same."""
+    try:
+        verdict, validity = await background.run(recomputed, str(path))
+    except (SpecloadError, Busy, JobFailed) as error:
+        log.error("run %s: its summary cannot be made: %s", run_id, error)
+        return
+    registry.runs.change(run_id, verdict=verdict, validity=validity)
 
 
 def adopt(registry: Registry, folder: Path) -> list[RunRow]:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from urllib.parse import urlsplit
+from collections.abc import Iterator, Mapping
 
 from loadgen.analyze import AccessResult, AnomaliesResult, DrillResult, Stability
-from loadgen.record import ArmFacts
 from loadgen.verdict.checklist.evidence import CanaryEvidence, RunEvidence
 from loadgen.verdict.checklist.model import ItemState
 from loadgen.verdict.checklist.seen import Found, Seen, not_shown, speculates
@@ -108,20 +106,12 @@ def access(seen: Seen) -> Found:
 
 
 def _less_than_all(seen: Seen) -> str | None:
-    """Of an access check that passed: why it is not all that is asked for. Nothing is known of its servers but where
-    they are."""
+    """Of an access check that passed: why it is not all that is asked for."""
     run = _newest(seen, "access")
     if run is None or not isinstance(run.found, AccessResult):
         return None
-    looked, known = _hosts(run.arms.values()), _hosts(seen.sides.facts() if seen.sides is not None else ())
-    if known and not looked & known:
-        return f"{run.run_id} looked at {', '.join(sorted(looked))}; the target is asked at {', '.join(sorted(known))}"
     weak = [c for c in run.found.checks if c.check == "transport" and c.state == "warning"]
     return f"transport encryption is not shown: {weak[0].place}: {weak[0].seen}" if weak else None
-
-
-def _hosts(arms: Iterable[ArmFacts]) -> set[str]:
-    return {host for facts in arms for url in facts.replicas if (host := urlsplit(url).hostname)}
 
 
 def canary(seen: Seen) -> Found:

@@ -29,11 +29,16 @@ class RunEvidence:
     acceptance: Mapping[str, Mapping[str, Estimate]] = field(default_factory=dict)
 
     @property
+    def measured(self) -> bool:
+        """Its numbers are those of ordinary load; other experiments have theirs under what they do to it."""
+        return self.experiment in ("run", "soak")
+
+    @property
     def unusable(self) -> str | None:
-        """Why nothing can be shown by it; None: it can."""
+        """Why nothing can be shown by it; None: it can. Access checks measure nothing, rightly or not."""
         if not self.finished:
             return f"{self.run_id} did not finish"
-        if self.summary.validity.state == "invalid":
+        if self.summary.validity.state == "invalid" and self.experiment != "access":
             return f"{self.run_id} is an invalid measurement: {self.summary.validity.reasons[0]}"
         return None
 

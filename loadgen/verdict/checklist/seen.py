@@ -37,24 +37,23 @@ class Seen:
     def compared(self) -> RunEvidence | None:
         """The newest run that compares the target's arms."""
         return self.newest(
-            lambda run: plain(run) and self.names(run) is not None and isinstance(run.summary.comparison, list)
+            lambda run: run.measured and self.names(run) is not None and isinstance(run.summary.comparison, list)
         )
+
+    def candidate(self, run: RunEvidence) -> str | None:
+        """The speculating arm of a run."""
+        return next((name for name, facts in run.arms.items() if facts.speculation is not False), None)
 
     def names(self, run: RunEvidence) -> tuple[str, str] | None:
         """Baseline and candidate of a run; None where it has not both."""
         plain = next((n for n, facts in run.arms.items() if facts.speculation is False), None)
-        speculating = next((n for n, facts in run.arms.items() if facts.speculation is not False), None)
+        speculating = self.candidate(run)
         return None if plain is None or speculating is None else (plain, speculating)
 
     def without(self, what: str, experiment: str) -> Found:
         """Nothing was given that could show it."""
         why = self.aside.get(experiment)
         return not_shown(f"{what} ({why})" if why else what)
-
-
-def plain(run: RunEvidence) -> bool:
-    """Of a load that nothing else was done to: speeds and tails of anomalies or of a drill are theirs."""
-    return run.experiment == "run"
 
 
 def speculates(run: RunEvidence) -> bool:

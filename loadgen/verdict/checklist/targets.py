@@ -25,6 +25,7 @@ SPECULATION = tuple(
 SHOWN = ("engine.name", "engine.version", "model.weights", "model.revision", "model.dtype", "gpu.name", "gpu.count",
          "parallel.tensor", *SPECULATION)  # fmt: skip
 MOST_NAMED = 3
+ACCESS = "access"
 
 
 @dataclass(frozen=True)
@@ -37,9 +38,6 @@ class Sides:
 
     def of(self, facts: ArmFacts) -> tuple[str, ArmFacts] | None:
         return self.baseline if facts.speculation is False else self.candidate
-
-    def facts(self) -> Iterator[ArmFacts]:
-        yield from (side[1] for side in (self.baseline, self.candidate) if side is not None)
 
     def shown(self) -> Target:
         known = self.candidate or self.baseline
@@ -54,11 +52,13 @@ class Sides:
 
 
 def sides_of(runs: Sequence[RunEvidence]) -> Sides | None:
-    """`runs`: newest first. Of the newest one that compares a speculating arm with a plain one; else of the newest that
-    has a speculating arm, else of the newest."""
-    both = [run for run in runs if _first(run, True) and _first(run, False)]
-    one = [run for run in runs if _first(run, True)]
-    chosen = next(iter([*both, *one, *runs]), None)
+    """`runs`: newest first. Of the newest run or soak that compares a speculating arm with a plain one; else of the
+    newest of any experiment that does, or has a speculating arm. Access checks know addresses alone."""
+    known = [run for run in runs if run.experiment != ACCESS]
+    both = [run for run in known if _first(run, True) and _first(run, False)]
+    measured = [run for run in both if run.measured]
+    one = [run for run in known if _first(run, True)]
+    chosen = next(iter([*measured, *both, *one, *known, *runs]), None)
     if chosen is None:
         return None
     return Sides(chosen.run_id, _first(chosen, False), _first(chosen, True))
@@ -71,6 +71,8 @@ def _first(run: RunEvidence, speculating: bool) -> tuple[str, ArmFacts] | None:
 
 def another(run: RunEvidence, sides: Sides) -> str | None:
     """Why a run is about something else; None: it is about the target."""
+    if run.experiment == ACCESS:
+        return _other_addresses(run, sides)
     found: list[str] = []
     for name, facts in run.arms.items():
         ours = sides.of(facts)
@@ -82,8 +84,14 @@ def another(run: RunEvidence, sides: Sides) -> str | None:
     return f"of another environment: {', '.join(found[:MOST_NAMED])}{more}"
 
 
+def _other_addresses(run: RunEvidence, sides: Sides) -> str | None:
+    ours = {url for side in (sides.baseline, sides.candidate) if side is not None for url in side[1].replicas}
+    theirs = {url for facts in run.arms.values() for url in facts.replicas}
+    return None if ours & theirs else f"of other addresses: {', '.join(sorted(theirs)[:MOST_NAMED])}"
+
+
 def _apart(facts: ArmFacts, ours: ArmFacts) -> Iterator[str]:
-    if facts.model not in ("", ours.model) and _value(facts, "model.weights") is None:
+    if facts.model != ours.model and _value(facts, "model.weights") is None:
         yield f"model {facts.model}, not {ours.model}"
     for found in differences({"target": ours, "run": facts}, {}):
         theirs, mine = (found.values.get(name) for name in ("target", "run"))

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import jsonschema
 import pytest
 
-from loadgen.analyze import DrillPull, DrillResult, drill_of
+from loadgen.analyze import DrillPull, DrillResult, drill_of, found_schema
 from loadgen.record import Event, RunData
 
 OFF_S, ON_S, END_S, STEP_S = 8.0, 16.0, 24.0, 0.25
@@ -398,6 +399,12 @@ def test_a_restart_of_the_server_rises_from_nothing(made: Made) -> None:
     seen = watched(made.data().scrapes, ["http://127.0.0.1/metrics"], "tiny")
     assert [(rise.by, rise.low_ns) for rise in seen.rises(counter("drafts"))] == [(7.0, ns(0.2))]
     assert not watched(made.data().scrapes, ["another"], "tiny").any
+
+
+def test_it_follows_the_schema_of_what_experiments_find(made: Made) -> None:
+    jsonschema.validate(made.load().found().model_dump(mode="json"), found_schema())
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**made.found().model_dump(mode="json"), "pulls": [{}]}, found_schema())
 
 
 def test_two_pulls_are_told_apart(made: Made) -> None:

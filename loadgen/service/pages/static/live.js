@@ -113,7 +113,7 @@
     figure.querySelector("details").hidden = series.length === 0;
     if (!series.length) return;
     const x = looks.map((look) => look.run_s);
-    table(figure.querySelector("table"), chart, series, x);
+    table(figure, chart, series);
     await Plotly.react(plot, traces(chart, series, x), layout(chart), { displayModeBar: false, responsive: true });
   }
 
@@ -140,8 +140,11 @@
     row.append(made);
   }
 
-  function table(node, chart, series, x) {
-    if (!node.closest("details").open) return;
+  /** Only where somebody looks at it: at once when it is opened, then with each drawing. */
+  function table(figure, chart, series) {
+    if (!figure.querySelector("details").open) return;
+    const node = figure.querySelector("table");
+    const x = looks.map((look) => look.run_s);
     const head = document.createElement("tr");
     cell(head, "second", "th", "col");
     series.forEach((s) => cell(head, titleOf(s), "th", "col"));
@@ -331,7 +334,10 @@
   }
 
   if (at("stop")) at("stop").addEventListener("submit", stop);
-  document.querySelectorAll(".live-chart details").forEach((node) => node.addEventListener("toggle", drawAll));
+  document.querySelectorAll(".live-chart").forEach((figure) => {
+    const chart = CHARTS[figure.querySelector(".plot").dataset.chart];
+    figure.querySelector("details").addEventListener("toggle", () => table(figure, chart, seriesOf(chart)));
+  });
   dark.addEventListener("change", drawAll);
   document.addEventListener("visibilitychange", drawAll);
   connect();
