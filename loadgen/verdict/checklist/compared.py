@@ -8,7 +8,7 @@ from loadgen.analyze import ComparisonRow, Difference
 from loadgen.record import ArmFacts
 from loadgen.verdict.checklist.evidence import RunEvidence
 from loadgen.verdict.checklist.model import ItemState
-from loadgen.verdict.checklist.seen import Found, Seen, not_shown, plain
+from loadgen.verdict.checklist.seen import Found, Seen, not_shown
 from loadgen.verdict.model import Result
 
 REPEATS, VARIATION = 5, 0.05
@@ -105,7 +105,7 @@ def sampling(seen: Seen) -> Found:
 
 
 def acceptance(seen: Seen) -> Found:
-    """Of the newest run or soak of a speculating arm; the prompts of other experiments are not the scenario's mix."""
+    """Of the newest run or soak of a speculating arm."""
     run = seen.newest(lambda r: r.measured and any(r.acceptance.values()))
     if run is None:
         return seen.without("no run of a speculating arm was given", "run")
@@ -132,7 +132,7 @@ def acceptance(seen: Seen) -> Found:
 
 def net_throughput(seen: Seen) -> Found:
     """By the verdict's own thresholds on it where there are any, else above 1 at every load."""
-    run = seen.newest(lambda r: plain(r) and bool(_net(seen, r)))
+    run = seen.newest(lambda r: r.measured and bool(_net(seen, r)))
     if run is None:
         missing = "no closed-loop comparison was given: only that measures net throughput"
         return seen.without(missing, "run")
@@ -155,7 +155,7 @@ def net_throughput(seen: Seen) -> Found:
 
 
 def latency(seen: Seen) -> Found:
-    run = seen.newest(lambda r: plain(r) and r.verdict is not None and bool(_tails(seen, r)))
+    run = seen.newest(lambda r: r.measured and bool(_tails(seen, r)))
     if run is None:
         return seen.without("no verdict on a P95 or P99 was given", "run")
     if (why := run.unusable) is not None:

@@ -37,7 +37,7 @@ class Seen:
     def compared(self) -> RunEvidence | None:
         """The newest run that compares the target's arms."""
         return self.newest(
-            lambda run: plain(run) and self.names(run) is not None and isinstance(run.summary.comparison, list)
+            lambda run: run.measured and self.names(run) is not None and isinstance(run.summary.comparison, list)
         )
 
     def candidate(self, run: RunEvidence) -> str | None:
@@ -54,11 +54,6 @@ class Seen:
         """Nothing was given that could show it."""
         why = self.aside.get(experiment)
         return not_shown(f"{what} ({why})" if why else what)
-
-
-def plain(run: RunEvidence) -> bool:
-    """Of a load that nothing else was done to: speeds and tails of anomalies or of a drill are theirs."""
-    return run.experiment == "run"
 
 
 def speculates(run: RunEvidence) -> bool:

@@ -39,9 +39,6 @@ class Sides:
     def of(self, facts: ArmFacts) -> tuple[str, ArmFacts] | None:
         return self.baseline if facts.speculation is False else self.candidate
 
-    def facts(self) -> Iterator[ArmFacts]:
-        yield from (side[1] for side in (self.baseline, self.candidate) if side is not None)
-
     def shown(self) -> Target:
         known = self.candidate or self.baseline
         values = {} if known is None else {key: _value(known[1], key) for key in SHOWN}
@@ -94,7 +91,7 @@ def _other_addresses(run: RunEvidence, sides: Sides) -> str | None:
 
 
 def _apart(facts: ArmFacts, ours: ArmFacts) -> Iterator[str]:
-    if facts.model not in ("", ours.model) and _value(facts, "model.weights") is None:
+    if facts.model != ours.model and _value(facts, "model.weights") is None:
         yield f"model {facts.model}, not {ours.model}"
     for found in differences({"target": ours, "run": facts}, {}):
         theirs, mine = (found.values.get(name) for name in ("target", "run"))
