@@ -75,7 +75,7 @@ def written(folder: Path, name: str, urls: dict[str, str], **quality: Any) -> Pa
         "load": [{"kind": "concurrency", "concurrency": 8, "cases": 160}],
         "comparison": {"blocks": 1},
         "scrape": {"interval_s": 1, "idle_wait_s": 5},
-        "quality": {"max_tokens": 64, **quality},
+        "quality": {"max_tokens": 48, **quality},
     }
     file = folder / f"{name}.yaml"
     file.write_text(yaml.safe_dump(content, sort_keys=False))
@@ -94,9 +94,9 @@ def many(rehearsal: Serve, tmp_path_factory: pytest.TempPathFactory) -> Iterator
             spec = "off" if arm == "baseline" else SPEC
             config = RehearsalConfig(spec=spec, speed=500.0, jitter=0.0, numerics=NOISE, seed=n, faults=faults)
             urls[arm] = stack.enter_context(rehearsal(config))
-        some = {"prompts": 2, "samples": 120}
+        some = {"prompts": 2, "samples": 80}
         file = written(
-            tmp_path_factory.mktemp("many"), "many", urls, cases_per_task=14, sampled=None, second_tokens=some,
+            tmp_path_factory.mktemp("many"), "many", urls, cases_per_task=10, sampled=None, second_tokens=some,
             known_answers={"built_in": False}, reasks=2000,
         )  # fmt: skip
         yield asked(file)
@@ -107,6 +107,8 @@ def test_each_fault_is_found_and_named(many: Ran, arm: str, faults: set[str]) ->
     """H3: each looks like what it is; H11: with a sampled profile."""
     assert many.state(arm) == "fail"
     assert many.faults(arm) & faults
+    unlike = [r for a in many.found.arms if a.arm == arm for r in a.reasons if "not alike in template.ids" in r]
+    assert len(unlike) == (arm == "template"), "what the arms' environments tell stands beside it"
     others = {name for named in NAMED.values() for name in named} - faults - {"differs_more_than_noise", "divergent"}
     assert not many.faults(arm) & others
 
@@ -140,6 +142,16 @@ def test_differences_are_shown_side_by_side(many: Ran) -> None:
     records = pq.read_table(many.path / "requests.parquet", columns=["case_id", "max_tokens", "temperature", "seed"])
     (h2,) = {tuple(r.values()) for r in records.to_pylist() if r["case_id"] == "serving-48"}
     assert h2 == ("serving-48", 32, 0.0, 42)
+
+
+def test_the_engines_mode_is_told_and_nothing_claimed_from_temperature_0(many: Ran) -> None:
+    """H6, H7: the engine's own word, or that it gives none; what counts is the baseline's measured noise."""
+    for arm in ARMS:
+        assert many.found.determinism[arm]["kernels.batch_invariant"]["value"] is None
+        assert many.found.determinism[arm]["scheduling.max_num_seqs"]["value"] == 256
+    (told,) = [f for f in many.found.findings if f.id == "determinism_mode"]
+    assert told.text.startswith("temperature 0 is no promise of the same answer")
+    assert "baseline: batch invariance not shown" in told.text
 
 
 def test_a_quality_run_publishes_no_speed(many: Ran) -> None:

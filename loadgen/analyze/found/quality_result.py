@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from loadgen.analyze.conditions import of_run
+from loadgen.analyze.environment import environment_diff
 from loadgen.analyze.found.base import worst_state
 from loadgen.analyze.found.quality import ArmQuality, QualityResult
 from loadgen.analyze.found.quality_records import QualityRecords, quality_records
@@ -27,6 +28,8 @@ LEAST_SUCCESS = 0.9
 #: Facts of docs/environment.md that say how far an engine promises the same answer to the same question.
 DETERMINISM = ("kernels.batch_invariant", "model.seed", "scheduling.max_num_seqs")
 _REFUSED = "sampling.refused"
+#: Differences that make answers late, not others.
+_NO_MATTER = ("load.", "network.", "host.")
 
 
 def quality_of(run: RunData) -> QualityResult:
@@ -38,7 +41,8 @@ def quality_of(run: RunData) -> QualityResult:
     whole = list(_of_run(run))
     arms = []
     for found in compared.answers:
-        state, reasons = decide_answers(found, compared, [*_of_arm(run, records, found.arm), *whole])
+        unlike = _unlike(run, records.evidence.baseline, found.arm)
+        state, reasons = decide_answers(found, compared, [*_of_arm(run, records, found.arm), *whole, *unlike])
         arms.append(ArmQuality(arm=found.arm, state=state, reasons=reasons))
     several = len(arms) > 1
     return QualityResult(
@@ -100,6 +104,17 @@ def _of_arm(run: RunData, records: QualityRecords, candidate: str) -> Iterator[s
                     f"{arm}: {failed.total()} of {one.requests} requests of {one.stage} failed ({kinds}): what is left "
                     "is of the survivors"
                 )
+
+
+def _unlike(run: RunData, baseline: str, candidate: str) -> Iterator[str]:
+    """What else than speculation is not alike in the two and not declared: their answers may differ for that."""
+    for one in environment_diff(run):
+        values = [one.values.get(arm) for arm in (baseline, candidate)]
+        if one.rule == "inconclusive" and values[0] != values[1] and not one.key.startswith(_NO_MATTER):
+            told = ", ".join(
+                f"{arm}: {str(value)[:40]}" for arm, value in zip((baseline, candidate), values, strict=True)
+            )
+            yield f"the arms are not alike in {one.key} ({told}): {one.text}"
 
 
 def _findings(run: RunData, records: QualityRecords, compared: Compared) -> Iterator[Finding]:
