@@ -11,6 +11,8 @@ COMPARISON = {"C17", "C18", *(f"F{n}" for n in range(1, 20) if n not in (6, 15))
 OPERATIONS = {*(f"D{n}" for n in range(1, 7)), "E3", *(f"G{n}" for n in range(1, 27) if n not in (7, 16))}
 #: I security of the service and of what runs leave behind (it has no I3)
 SECURITY = {f"I{n}" for n in range(1, 10) if n != 3}
+#: J what anomalies bring out: crashes, dead engines, roles, empty prompts (J3, long contexts over hours, is a soak's)
+ROBUSTNESS = {"J1", "J2", "J4", "J5"}
 
 
 def named() -> dict[str, set[str]]:
@@ -28,4 +30,4 @@ def named() -> dict[str, set[str]]:
 
 def test_every_row_is_named_by_a_test() -> None:
     found = named()
-    assert sorted((COMPARISON | OPERATIONS | SECURITY) - found.keys()) == []
+    assert sorted((COMPARISON | OPERATIONS | SECURITY | ROBUSTNESS) - found.keys()) == []
