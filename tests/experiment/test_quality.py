@@ -232,7 +232,7 @@ def test_parameters_that_are_refused_end_it_before_the_load(rehearsal: Serve, tm
     """H10: 400 for the scenario's parameters: not comparable."""
     with rehearsal(RehearsalConfig()) as url:
         file = written(tmp_path, "refused", {"baseline": url, "candidate": url})
-        done = specload("quality", file, "--set", "sampling.extra={min_p: 0.1}", "--out", tmp_path / "runs")
+        done = specload("quality", file, "--set", "sampling.extra={presence_penalty: 0.5}", "--out", tmp_path / "runs")
     assert done.returncode == 3
     assert "baseline is not comparable: it refuses sampling parameters of the scenario: 400" in done.stderr
 
