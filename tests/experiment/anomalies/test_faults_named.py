@@ -104,7 +104,7 @@ async def test_errors_of_the_load_and_wrong_answers(rehearsal: Start, ran: Any) 
     """Half of all requests get 503 since the anomalies began: of bystanders, and where a refusal was right."""
     with rehearsal(RehearsalConfig(**FAST)) as url:
         _, found, _ = await ran(
-            url, {"storm_503": {"share": 0.5}}, anomalies=anomalies("empty", "types", pause_s=0.3),
+            url, {"storm_503": {"share": 0.5}}, anomalies=anomalies("empty", "types", before_s=16, pause_s=0.3),
             safety={"breaker_failures": 0},
         )  # fmt: skip
     (arm,) = found.arms
