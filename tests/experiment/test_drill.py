@@ -125,7 +125,7 @@ async def test_a_switch_that_cuts_connections_is_found_with_what_it_lost(front: 
     cut = (
         f"workers=$(cat /proc/{master}/task/{master}/children); sh {front.folder}/switch.sh off; kill -9 $workers"
     )  # fmt: skip
-    result, found = await drilled(front.arm(), front.drill(switch=command(cut), before_s=2, after_s=4), 6)
+    result, found = await drilled(front.arm(), front.drill(switch=command(cut), before_s=2, after_s=4), 7)
     off = pull_of(found, "off")
     assert found.state == "fail"
     assert off.losses.lost > 0
@@ -140,7 +140,7 @@ async def test_a_switch_that_cuts_connections_is_found_with_what_it_lost(front: 
 async def test_a_slow_switch_is_timed(front: Gateway, drilled: Any) -> None:
     slow = command(f"sleep 1.5; sh {front.folder}/switch.sh off")
     drill = front.drill(switch=slow, before_s=1, after_s=5, limits={"last_routed_s": 1})
-    result, found = await drilled(front.arm(), drill, 6)
+    result, found = await drilled(front.arm(), drill, 7)
     off = pull_of(found, "off")
     assert off.took_s > 1.5
     assert off.losses.lost == 0
@@ -158,7 +158,7 @@ async def test_one_engine_with_a_switch_of_its_own(engines: tuple[str, str], dri
     switch = {"off": {"kind": "adapter"}, "on": {"kind": "adapter"}}
     page = {"metrics_urls": [f"{engines[0]}/metrics"]}
     drill = {"switch": switch, "speculating": page, "before_s": 2, "after_s": 3, "back_s": 2, "window_requests": 4}
-    _, found = await drilled({"url": engines[0]}, drill, 7)
+    _, found = await drilled({"url": engines[0]}, drill, 8)
     off, on = pull_of(found, "off"), pull_of(found, "on")
     assert found.known_by == "statistics"
     assert (off.losses.lost, on.losses.lost) == (0, 0)
@@ -174,7 +174,7 @@ async def test_a_switch_that_does_nothing_ends_the_command_with_99(
 ) -> None:
     file = tmp_path / "nothing.yaml"
     drill = front.drill(switch=command("echo nothing to do"), before_s=1, after_s=3)
-    file.write_text(yaml.safe_dump(scenario(front.arm(), drill, 4), sort_keys=False))
+    file.write_text(yaml.safe_dump(scenario(front.arm(), drill, 5), sort_keys=False))
     ended = await cli("run", file, "--workers", "1", env={"COLUMNS": "400"})
     assert ended.code == 99, ended.said
     assert "drill: FAIL" in ended.out

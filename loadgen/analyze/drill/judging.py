@@ -10,7 +10,7 @@ from loadgen.analyze.summary import N
 #: So many requests must have gone to the fallback after the last one that did not, or it may not have been the last.
 LEAST_AFTER = 5
 #: Share of the planned load after a pull from which on it counts as whole.
-WHOLE = 0.9
+WHOLE = 0.8
 #: Limits by the direction they are about.
 _OFF, _ON = ("last_routed_s", "last_token_s"), ("acceptance_s",)
 
