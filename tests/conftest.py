@@ -81,7 +81,7 @@ def specload(monkeypatch: pytest.MonkeyPatch) -> Callable[..., subprocess.Comple
 @contextmanager
 def _forked(config: RehearsalConfig) -> Iterator[str]:
     ours, theirs = FORKING.Pipe()
-    server = FORKING.Process(target=serve_until_closed, args=(config, theirs), daemon=True)
+    server = FORKING.Process(target=serve_until_closed, args=(config, theirs, dict(os.environ)), daemon=True)
     server.start()
     theirs.close()
     try:
