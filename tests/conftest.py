@@ -24,6 +24,7 @@ import yaml
 from loadgen.export import RULE_FILES, Limits, Windows, rule_file
 from server_adapters.rehearsal.config import RehearsalConfig
 from tests.forked import serve_until_closed
+from tests.zygote import Zygote
 
 PROMETHEUS = Path(__file__).resolve().parents[1] / "grafana" / "prometheus"
 #: (alert, scope)
@@ -102,6 +103,16 @@ def rehearsal() -> Callable[[RehearsalConfig], AbstractContextManager[str]]:
 
 
 @pytest.fixture(scope="session")
+def zygote() -> Iterator[Zygote]:
+    """What `specload …` in a process of its own is forked from."""
+    made = Zygote()
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture(scope="session")
 def program() -> Callable[[str], str]:
     """Where a program of Debian's is. Without it its tests skip; with SPECLOAD_NO_SKIP=1 that is a failure."""
 
@@ -148,7 +159,7 @@ def until() -> Callable[..., Any]:
 
 @dataclass
 class Prometheus:
-    """A real one that looks and evaluates every second. Alerts are those of `scope`."""
+    """A real one that looks and evaluates at the interval of its windows. Alerts are those of `scope`."""
 
     client: httpx.AsyncClient
     folder: Path
@@ -170,7 +181,8 @@ class Prometheus:
 def _write(folder: Path, targets: Targets, windows: Windows, limits: Limits) -> None:
     """The committed files with short times and these targets."""
     config = yaml.safe_load((PROMETHEUS / "prometheus.yml").read_text())
-    config["global"] = {"scrape_interval": "1s", "scrape_timeout": "900ms", "evaluation_interval": "1s"}
+    interval = windows.interval
+    config["global"] = dict.fromkeys(("scrape_interval", "scrape_timeout", "evaluation_interval"), interval)
     (folder / "targets").mkdir()
     for job in (*config["scrape_configs"], {"job_name": "alertmanager"}):
         name = job["job_name"]
