@@ -8,8 +8,8 @@ from server_adapters.rehearsal.serve import serve
 
 
 def serve_until_closed(config: RehearsalConfig, pipe: Connection, environ: dict[str, str]) -> None:
-    """Tells its URL, and ends when the other end of the pipe does. The process forked from has the environment of the test
-    that came first: this one's own is `environ`."""
+    """Tells its URL, and ends when the other end of the pipe does. `environ`: the process that is forked from has
+    that of the test that came first."""
     os.environ.clear()
     os.environ.update(environ)
     serve(config, pipe.send, until_eof=pipe.fileno())
