@@ -2,7 +2,8 @@
 # Builds the C of our own with AddressSanitizer and UndefinedBehaviorSanitizer and runs its tests under them. A read past
 # an end, an overflow or an undefined shift ends the run. Leaks are not looked for: the interpreter keeps much to its end.
 #
-#     scripts/sanitize_c.sh [pytest arguments]      needs gcc and the virtual environment of `make setup`
+#     scripts/sanitize_c.sh [pytest arguments]      needs gcc and the virtual environment of `make setup`; then FUZZ_S (60)
+#                                                 seconds of benchmarks/fuzz_answer.py from seed FUZZ_SEED (1)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 PYTHON="$PWD/.venv/bin/python"
@@ -27,7 +28,7 @@ build loadgen/drive/_sse loadgen/drive/_sse.c
 build server_adapters/_plain server_adapters/_plain.c server_adapters/_json.c
 
 export LD_PRELOAD="$ASAN" PYTHONMALLOC=malloc PYTHONPATH="$COPY"
-export ASAN_OPTIONS=detect_leaks=0:abort_on_error=0:exitcode=86 UBSAN_OPTIONS=print_stacktrace=1
+export ASAN_OPTIONS=detect_leaks=0:quarantine_size_mb=1:abort_on_error=0:exitcode=86 UBSAN_OPTIONS=print_stacktrace=1
 "$PYTHON" - <<'END'
 import loadgen.drive._sse, loadgen.drive.kernel._reader, server_adapters._plain
 for module in (loadgen.drive._sse, loadgen.drive.kernel._reader, server_adapters._plain):
@@ -36,3 +37,4 @@ END
 "$PYTHON" -m pytest -q -p no:cacheprovider \
     tests/drive/kernel tests/drive/test_sse.py tests/drive/test_reading_runs.py tests/drive/test_read_exchange.py \
     tests/server_adapters/test_plain_c.py tests/server_adapters/test_openai_plain.py "$@"
+"$PYTHON" benchmarks/fuzz_answer.py --seconds "${FUZZ_S:-60}" --seed "${FUZZ_SEED:-1}"
