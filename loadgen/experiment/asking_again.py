@@ -49,7 +49,7 @@ async def ask_again(done: Done, keys: QualityKeys, prompts: Mapping[str, Prompt]
         if mine:
             for key, answer in (await _of_arm(done, arm, mine, prompts, keys.top_logprobs)).items():
                 said[key][name] = answer
-    ends = {one.answer.chosen for some in said.values() for one in some.values() if _ended(one)}
+    ends = {answer.chosen for some in said.values() for answer in _answers(some) if answer.ends}
     for one in found:
         if all(name in said[one.key] for name in one.arms):
             answers = told_of_arms(one, {name: said[one.key][name] for name in one.arms}, ends)
@@ -114,8 +114,8 @@ async def _said(client: httpx.AsyncClient, arm: ReadyArm, one: Parting, prompt: 
     raise TargetError(f"the words that part begin with {_MOST_SHARED} tokens alike")
 
 
-def _ended(said: SaidAgain | str) -> bool:
-    return isinstance(said, SaidAgain) and said.answer.ends
+def _answers(said: Mapping[str, SaidAgain | str]) -> list[NextToken]:
+    return [one.answer for one in said.values() if isinstance(one, SaidAgain)]
 
 
 def told_of_arms(one: Parting, said: Mapping[str, SaidAgain | str], ends: set[int | str]) -> list[_Told]:
@@ -133,7 +133,7 @@ def told_of_arms(one: Parting, said: Mapping[str, SaidAgain | str], ends: set[in
 
 def _end_tokens(said: Mapping[str, SaidAgain | str], ends: set[int | str]) -> set[int | str]:
     """With which an arm ended right here; else those of other places, where both arms told one of them."""
-    answers = [told.answer for told in said.values() if isinstance(told, SaidAgain)]
+    answers = _answers(said)
     here = {answer.chosen for answer in answers if answer.ends}
     return here or (ends if all(ends & set(answer.tops) for answer in answers) else set())
 

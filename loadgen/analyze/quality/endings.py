@@ -23,12 +23,20 @@ def goes_past_end(baseline: Output, candidate: Output) -> str | None:
 
 
 def ends_for_no_reason(baseline: Output, candidate: Output) -> str | None:
-    """Why the candidate's end is none that a token makes, where it is the baseline's beginning: it was cut off, or its
-    "length" is untrue: it has fewer tokens than were asked for. None where nothing contradicts it."""
+    """Why the candidate's end is none that a token or a limit makes, where it is the baseline's beginning: it was cut
+    off, lacks the id that ends an answer where ids tell it, or says "length" with fewer tokens than were asked for.
+    None where nothing contradicts it."""
     if not _begins_with(baseline, candidate):
         return None
     if candidate.finish_reason in _CUT and baseline.finish_reason != candidate.finish_reason:
         return f"the candidate was cut off ({candidate.finish_reason})"
+    if (
+        candidate.finish_reason == "stop"
+        and _ids_begin(candidate, baseline)
+        and candidate.stop_ids
+        and not candidate.stop
+    ):
+        return "the candidate ended without any token that ends an answer"
     if candidate.finish_reason != "length":
         return None
     if _ids_begin(candidate, baseline):

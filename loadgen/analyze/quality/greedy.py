@@ -61,7 +61,11 @@ def pairs_of(outputs: Sequence[Output], baseline: str, arm: str) -> list[tuple[O
 
 
 def partings_of(pairs: Pairs) -> Iterator[Parting]:
-    yield from (parting for a, b in pairs if (parting := parting_of(a, b)) is not None)
+    """What log probabilities are needed for: not of an end that is a fault whatever they are."""
+    for a, b in pairs:
+        parting = None if no_matter_of_numerics(a, b) else parting_of(a, b)
+        if parting is not None:
+            yield parting
 
 
 def limit_of(floors: Sequence[Pairs], margins: Mapping[str, Margin]) -> NearTieLimit:

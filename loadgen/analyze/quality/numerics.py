@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 #: Less than this is a server's word for minus infinity, nat.
 _NOTHING_NAT = -1000.0
-#: One token of an answer: which was chosen, and the log probabilities told there.
-Place = tuple[Hashable, Mapping[Hashable, float]]
+#: A token, by its id or its text. A place: the one that was chosen, and the log probabilities told there.
+_Token = TypeVar("_Token", bound=Hashable)
 
 
-def gaps_apart(baseline: Sequence[Place], candidate: Sequence[Place]) -> list[float]:
+def gaps_apart(
+    baseline: Sequence[tuple[_Token, Mapping[_Token, float]]],
+    candidate: Sequence[tuple[_Token, Mapping[_Token, float]]],
+) -> list[float]:
     """By how much the gap between the baseline's two likeliest tokens is wider in the candidate (nat), at each place up
     to the first where they choose differently.
 
@@ -19,7 +23,10 @@ def gaps_apart(baseline: Sequence[Place], candidate: Sequence[Place]) -> list[fl
     return list(_apart(baseline, candidate))
 
 
-def _apart(baseline: Sequence[Place], candidate: Sequence[Place]) -> Iterator[float]:
+def _apart(
+    baseline: Sequence[tuple[_Token, Mapping[_Token, float]]],
+    candidate: Sequence[tuple[_Token, Mapping[_Token, float]]],
+) -> Iterator[float]:
     for i, ((ours, base), (theirs, other)) in enumerate(zip(baseline, candidate, strict=False)):
         best = sorted(base, key=lambda token: -base[token])[:2]
         if i and len(best) == 2 and all(token in other for token in best):

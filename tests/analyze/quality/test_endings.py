@@ -68,6 +68,8 @@ def test_an_end_against_a_token_is_known_by_log_probabilities_alone(
         ({"text": "a b c", "ids": (1, 2, 3)}, {"text": "a b", "ids": (1, 2), "finish": "length"},
          'says "length" after 2 tokens; the baseline has more'),
         ({"text": "a b c"}, {"text": "a b", "finish": "abort"}, "was cut off (abort)"),
+        ({"text": "a b c", "ids": (1, 2, 3, EOS), "stop_ids": (EOS,)}, {"text": "a b", "ids": (1, 2), "stop_ids": (EOS,)},
+         "ended without any token that ends an answer"),
         ({"text": "a b"}, {"text": "a b", "finish": "length", "n_tokens": 5, "max_tokens": 8},
          'says "length" after 5 of 8 tokens'),
     ],
@@ -95,6 +97,12 @@ def test_an_end_that_contradicts_what_was_asked_is_a_fault(
         # by max_tokens, of texts: the same text may be more tokens
         ({"text": "a b", "finish": "length"}, {"text": "a b c", "finish": "length"}, "unknown"),
         ({"text": "a b c"}, {"text": "a b", "finish": None}, "unknown"),
+        # a stop string may have ended it
+        (
+            {"text": "a b c", "ids": (1, 2, 3)},
+            {"text": "a b", "ids": (1, 2), "stop_ids": (EOS,), "stop": ("X",)},
+            "unknown",
+        ),
         # the baseline does it, too
         ({"text": "a b", "n_tokens": 9}, {"text": "a b c", "n_tokens": 10, "max_tokens": 8}, "unknown"),
     ],
