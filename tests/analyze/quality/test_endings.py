@@ -68,7 +68,7 @@ def test_an_end_against_a_token_is_known_by_log_probabilities_alone(
         ({"text": "a b c", "ids": (1, 2, 3)}, {"text": "a b", "ids": (1, 2), "finish": "length"},
          'says "length" after 2 tokens; the baseline has more'),
         ({"text": "a b c"}, {"text": "a b", "finish": "abort"}, "was cut off (abort)"),
-        ({"text": "a b c", "ids": (1, 2, 3, EOS), "stop_ids": (EOS,)}, {"text": "a b", "ids": (1, 2), "stop_ids": (EOS,)},
+        ({"text": "a b c", "ids": (1, 2, 3, EOS)}, {"text": "a b", "ids": (1, 2), "stop_ids": (EOS,)},
          "ended without any token that ends an answer"),
         ({"text": "a b"}, {"text": "a b", "finish": "length", "n_tokens": 5, "max_tokens": 8},
          'says "length" after 5 of 8 tokens'),

@@ -34,7 +34,7 @@ Floats = npt.NDArray[np.float64]
 RUNS = 310
 REPEATS = 2
 #: Standard deviations of a gap between two tokens, nat: noise that is another in every pass, of both arms; and what
-#: other kernels or another batch shape change in the candidate, the same in all of its passes. Logits in bfloat16 have
+#: other kernels or another batch shape make of the arms' difference, the same in all passes. Logits in bfloat16 have
 #: steps of 0.06 to 0.125 nat (from 8 to 32), so that a gap differs by some hundredths.
 ANEW, STEADY = 0.02, (0.0, 0.03, 0.07)
 CASES: Sequence[tuple[TaskType, int]] = (("short_qa", 6), ("long_form", 4), ("structured", 3), ("code", 4))
@@ -61,11 +61,13 @@ class Healthy:
         self.margins = {
             c: np.where(rng.random(len(g)) < 0.2, rng.uniform(0, 0.2, len(g)), 5.0) for c, g in self.greedy.items()
         }
-        self.steady = {c: np.zeros(len(g)) for c, g in self.greedy.items()}
+        self.steady: dict[tuple[str, str], Floats] = {}
 
     def begin(self, rng: np.random.Generator, steady: float) -> None:
-        """A candidate whose gaps differ steadily by so much."""
-        self.steady = {c: rng.normal(0, steady, len(g)) for c, g in self.greedy.items()}
+        """Two arms whose gaps differ steadily by so much; neither has the true ones."""
+        self.steady = {
+            (arm, c): rng.normal(0, steady / 2**0.5, len(g)) for arm in self.arms for c, g in self.greedy.items()
+        }
 
     def greedy_run(self, rng: np.random.Generator) -> dict[Load, list[Output]]:
         """Both loads, as the command asks: the baseline's reference and as many passes of each arm."""
@@ -77,8 +79,7 @@ class Healthy:
 
     def gaps(self, rng: np.random.Generator, case: str, arm: str) -> Floats:
         """How far the first token is ahead of the second when an arm computes them once, nat."""
-        steady = self.steady[case] if arm == "candidate" else 0.0
-        found: Floats = self.margins[case] + steady + rng.normal(0, ANEW, len(self.margins[case]))
+        found: Floats = self.margins[case] + self.steady[arm, case] + rng.normal(0, ANEW, len(self.margins[case]))
         return found
 
     def noisy(self, rng: np.random.Generator, case: str, arm: str, repeat: int) -> Output:
@@ -140,7 +141,7 @@ def test_false_alarms_of_a_run_are_at_most_one_percent(models: Models, server: C
     below 1 %. Everything `specload quality` computes is in it: both loads, classes, what is asked again, all tests.
 
     H1, H5, H6: with numerics that flip near ties anew in each run on both arms, and in two runs of three with numerics
-    of the candidate that are always the same, so that its differences are repeatable.
+    that always set the arms apart in the same way, so that differences are repeatable.
     """
     healthy, alarms, floors, wide = Healthy(models, server), 0, 0, 0
     pvalues: dict[str, list[float]] = {}
