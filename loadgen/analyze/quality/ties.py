@@ -9,7 +9,7 @@ import numpy as np
 
 from loadgen.analyze.percentiles import nearest_rank
 
-#: No near tie is narrower than this (docs/method.md, "Quality"), in nat.
+#: No near tie is narrower than this (docs/quality.md, "Limit"), in nat.
 MARGIN_FLOOR_NAT = 0.1
 #: A margin has the numerics of both arms twice: where they parted and where they were asked again.
 NUMERICS_TIMES = 2
