@@ -124,11 +124,25 @@ def told_of_arms(one: Parting, said: Mapping[str, SaidAgain | str], ends: set[in
         ends = _end_tokens(said, ends)
         if not ends:
             why = "one answer ends here, and which token ends it is not known: neither arm ended when asked again"
-            return [{"arm": name, "reason": told if isinstance(told, str) else why} for name, told in said.items()]
+            return _unknown(said, why)
+    if _elsewhere(one, said[one.arms[0]], ends):
+        return _unknown(said, "asked again by text the baseline says neither: text is not cut into the same tokens")
     return [
         {"arm": name, **({"reason": told} if isinstance(told, str) else _logprobs(one, told, ends))}
         for name, told in said.items()
     ]
+
+
+def _unknown(said: Mapping[str, SaidAgain | str], why: str) -> list[_Told]:
+    return [{"arm": name, "reason": told if isinstance(told, str) else why} for name, told in said.items()]
+
+
+def _elsewhere(one: Parting, base: SaidAgain | str, ends: set[int | str]) -> bool:
+    """By text, whether the baseline was asked at another place than where it parted: it then says neither word."""
+    if one.ids is not None or isinstance(base, str):
+        return False
+    words = {token_of(base.answer.tops, *way) for way in (base.ours, base.theirs)}
+    return base.answer.chosen not in words | (ends if one.ended else set())
 
 
 def _end_tokens(said: Mapping[str, SaidAgain | str], ends: set[int | str]) -> set[int | str]:

@@ -72,3 +72,13 @@ def test_a_word_that_goes_on_is_no_end(text: str) -> None:
     tops = {"<end>": -0.5, "ing": -0.7, " well": -0.1}
     told = {arm: said(one, tops, "<end>", True) for arm in ARMS}
     assert told_of_arms(one, told, set())[0]["ours"] == (-0.1 if text else -0.5)
+
+
+def test_by_text_a_baseline_that_says_neither_was_asked_elsewhere() -> None:
+    """The prompt and the answer's beginning as one text may be cut into other tokens: then nothing is known."""
+    one = parting((None, " red"), (None, " blue"))
+    told = {"base": said(one, {" x": -0.1, " blue": -2.0, " y": -3.0}, " x"), "cand": said(one, {" red": -0.1}, " red")}
+    assert ["says neither" in t["reason"] for t in told_of_arms(one, told, set())] == [True, True]
+    by_ids = Parting("c", ARMS, (1,), "text", (7, " red"), (8, " blue"))
+    told = {"base": said(by_ids, {9: -0.1, 8: -2.0}, 9), "cand": said(by_ids, {7: -0.1, 8: -2.5}, 7)}
+    assert told_of_arms(by_ids, told, set())[0] == {"arm": "base", "ours": None, "theirs": -2.0, "least": -2.0}

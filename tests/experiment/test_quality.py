@@ -121,6 +121,11 @@ def test_a_healthy_arm_with_numerics_passes(many: Ran) -> None:
     assert {one.load for one in own} == {"greedy", "alone"}
     assert sum(one.floor_kinds.get("near_tie", 0) for one in own) > 0, "the noise is real"
     assert many.found.near_tie_n > 0
+    (numerics,) = [one for one in many.found.numerics if one.arm == "healthy"]
+    assert numerics.positions > 100, "compared where both say the same"
+    assert numerics.p99_nat is not None
+    assert 0.05 < numerics.p99_nat < 0.2, "of differences of four logits with a noise of 0.02 nat: 2.6 x 0.04"
+    assert numerics.near_tie_nat == pytest.approx(2 * numerics.p99_nat)
     again = many.found.asked_again
     assert (again.asked, again.unanswered) == (again.questions, {})
 
