@@ -56,7 +56,7 @@ def test_the_constants_of_the_test_of_lateness() -> None:
     assert f"less the {ALIKE:.0%} within which levels are one".replace("%", " %") in words
     assert f"every stretch of {FEWEST} units or more" in words
     assert f"on {STEADY_SERIES:,} steady Gaussian AR(1) series" in words
-    assert "for φ = {:g}, {:g} and {:g}".format(*CORRELATIONS) in words
+    assert "for φ = {:g}, {:g}, {:g} and {:g}".format(*CORRELATIONS) in words
     assert f"(Holm) at {FAMILY_LEVEL:.1%}.".replace("%", " %") in words
     assert f"no p is below 1 ÷ {STEADY_SERIES + 1:,}" in words
 

@@ -10,6 +10,7 @@ import numpy as np
 from loadgen.analyze.columns import Floats, Ints
 from loadgen.analyze.drill.lateness import ALIKE, lateness
 from loadgen.analyze.found.drill import Late, Settled
+from loadgen.analyze.soak.evidence import correlation, inflation_of, ranks
 from loadgen.analyze.statistics import mann_whitney
 from loadgen.analyze.summary import N
 
@@ -104,10 +105,21 @@ def _unsteady(reference: Floats) -> str | None:
     """Whether the reference itself is still on its way: a queue that grows has no level to come back to."""
     first, second = np.array_split(reference, 2)
     was, now = float(np.median(first)), float(np.median(second))
-    p = mann_whitney(second, first).p
-    if p is None or p >= UNSTEADY_P or abs(now - was) <= UNSTEADY_SHARE * was:
+    if abs(now - was) <= UNSTEADY_SHARE * was:
+        return None
+    p = mann_whitney(second, first, inflated=_inflation(reference)).p
+    if p is None or p >= UNSTEADY_P:
         return None
     return (
         f"no level to come back to: the median still went from {was:.4g} s to {now:.4g} s in the second half after the "
         f"pull (p = {p:.1g})"
     )
+
+
+def _inflation(reference: Floats) -> float:
+    """By how much neighbours that are alike inflate the variance, around a straight change: a queue that grows is no
+    correlation."""
+    ranked = ranks(reference[None, :])
+    at = np.arange(len(reference)) - (len(reference) - 1) / 2
+    left = ranked - (ranked @ at / (at @ at))[:, None] * at
+    return float(inflation_of(correlation(left, fitted=0))[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from loadgen.analyze.drill.pulls import pull_found
 from loadgen.analyze.drill.rows import FALLBACK, SPECULATING, Rows, Sides
 from loadgen.analyze.drill.seen import Pull, Seen
 from loadgen.analyze.soak.evidence import autoregressive, ranks
+from server_adapters.rehearsal import EngineConfig, SamplingParams, SimulationPlan, Stage, corpus_cases, simulate
 
 PROMISED = 0.01
 BEFORE_S, AFTER_S, LIMIT_S, RATE_PER_S, PULLS = 5, 40, 10.0, 3, 2
@@ -27,6 +29,26 @@ def upper(alarms: int, of: int) -> float:
     return float(beta.ppf(0.95, alarms + 1, of - alarms))
 
 
+def state_of(
+    times_ns: np.ndarray, latencies: np.ndarray, off: np.ndarray, spans_ns: list[tuple[int, int]],
+    limits: dict[str, float], outcome: np.ndarray | None = None,
+) -> tuple[str, list[str]]:  # fmt: skip
+    """By every rule. `times_ns`: (2, n) begins and ends; `latencies`: TTFT and TPOT; `off`: who was the fallback's;
+    `spans_ns`: of each pull, to the next."""
+    (begin, ends), n = times_ns, len(off)
+    nothing, none = np.full(n, None, dtype=object), np.full(n, np.nan)
+    outcome = np.full(n, "ok", dtype=object) if outcome is None else outcome
+    rows = Rows(begin, ends, ends, np.ones(n, dtype=bool), outcome, nothing, nothing, nothing, none, none, *latencies)
+    sides = Sides(np.where(off, FALLBACK, SPECULATING), "header", "")
+    seen = Seen(rows, sides, Watched((), "m"), True, 10, int(begin[0]), spans_ns[0][0], limits["baseline_s"])
+    pulls = [
+        Pull(i, "off", at, until, i == len(spans_ns) - 1, 0.1, True, "done") for i, (at, until) in enumerate(spans_ns)
+    ]
+    found = adjusted([pull_found(seen, pull) for pull in pulls])
+    failed, open_ = list(failures(found, limits, {"off": 0.0})), list(unseen(found, limits))
+    return "fail" if failed else "inconclusive" if open_ else "pass", [*failed, *open_]
+
+
 @dataclass(frozen=True)
 class Drill:
     """A switch that is pulled `PULLS` times, perfect unless told otherwise: every request is answered, those after a
@@ -37,8 +59,7 @@ class Drill:
 
     def judged(self, slower: float = 1.0, until_s: float = 0.0, lost: int | None = None) -> tuple[str, list[str]]:
         """Latency after each pull is `slower` times the level until `until_s`; request `lost` is cut."""
-        step_ns = round(1e9 / RATE_PER_S)
-        cycle = (BEFORE_S + AFTER_S) * RATE_PER_S
+        step_ns, cycle = round(1e9 / RATE_PER_S), (BEFORE_S + AFTER_S) * RATE_PER_S
         n = PULLS * cycle
         begin = np.arange(n) * step_ns
         since_s = (begin % (cycle * step_ns)) / 1e9 - BEFORE_S
@@ -48,20 +69,34 @@ class Drill:
         outcome = np.full(n, "ok", dtype=object)
         if lost is not None:
             outcome[lost] = "truncated"
-        nothing, ends = np.full(n, None, dtype=object), begin + 600_000_000
-        rows = Rows(begin, ends, ends, np.ones(n, dtype=bool), outcome, nothing, nothing, nothing,
-                    np.full(n, np.nan), np.full(n, np.nan), *level)  # fmt: skip
-        sides = Sides(np.where(off, FALLBACK, SPECULATING), "header", "")
-        first_ns = BEFORE_S * RATE_PER_S * step_ns
-        seen = Seen(rows, sides, Watched((), "m"), True, 10, 0, first_ns, LIMIT_S)
-        pulls = [
-            Pull(i, "off", i * cycle * step_ns + first_ns, (i + 1) * cycle * step_ns, i == PULLS - 1, 0.1, True, "done")
-            for i in range(PULLS)
-        ]
-        found = adjusted([pull_found(seen, pull) for pull in pulls])
-        failed = list(failures(found, LIMITS, {"off": AFTER_S}))
-        open_ = list(unseen(found, LIMITS))
-        return "fail" if failed else "inconclusive" if open_ else "pass", [*failed, *open_]
+        first = BEFORE_S * RATE_PER_S * step_ns
+        spans = [(i * cycle * step_ns + first, (i + 1) * cycle * step_ns) for i in range(PULLS)]
+        return state_of(np.stack([begin, begin + 600_000_000]), level, off, spans, LIMITS, outcome)
+
+
+def test_a_healthy_engine_fails_in_at_most_one_drill_of_a_hundred(simulated: Any) -> None:
+    """310 drills of a perfect switch to the rehearsal engine in virtual time, 4 requests a second, 15 s after each pull:
+    TPOT of neighbours correlates by about 0.45, since they share the engine."""
+    before, after = 10, 60
+    cases = tuple(corpus_cases(simulated.models, {"short_qa": DRILLS * after + before},
+                               SamplingParams(temperature=0.7, max_tokens=6), 5))  # fmt: skip
+    arrivals = np.cumsum(np.random.default_rng(1).exponential(0.25, len(cases)))
+    plan = SimulationPlan({"plain": EngineConfig(speed=0.2)}, (Stage(cases, arrivals_s=tuple(arrivals.tolist())),))
+    records = sorted(simulate(plan, 5, simulated.models).records, key=lambda one: one.arrival_s)
+    begin, first, end = (
+        np.array([getattr(one, key) for one in records]) for key in ("arrival_s", "first_token_s", "end_s")
+    )
+    tpot = (end - first) / np.array([max(sum(one.chunk_tokens) - 1, 1) for one in records])
+    times_ns, latencies = np.rint(np.stack([begin, end]) * 1e9).astype(np.int64), np.stack([first - begin, tpot])
+    states = []
+    for i in range(DRILLS):
+        mine = slice(i * after, (i + 1) * after + before)
+        times = times_ns[:, mine]
+        span = (int(times[0][before]), int(times[0][-1]) + 1)
+        off = np.arange(times.shape[1]) >= before
+        states.append(state_of(times, latencies[:, mine], off, [span], {"baseline_s": 4.0})[0])
+    assert upper(states.count("fail"), DRILLS) <= PROMISED
+    assert states.count("pass") / DRILLS >= 0.8
 
 
 @pytest.mark.parametrize("phi", [0.0, 0.3, 0.6])
@@ -73,7 +108,7 @@ def test_a_healthy_drill_fails_in_at_most_one_of_a_hundred(phi: float) -> None:
     assert states.count("pass") / DRILLS >= {0.0: 0.97, 0.3: 0.95, 0.6: 0.85}[phi]
 
 
-@pytest.mark.parametrize("phi", [*CORRELATIONS, 0.3])
+@pytest.mark.parametrize("phi", CORRELATIONS)
 def test_each_test_keeps_its_level(phi: float) -> None:
     """Of 4000 steady series: p of at most 5 % in no more than that, and of 0.2 % likewise (3.7 standard errors)."""
     first, n, runs = 16, 76, 4000
@@ -139,7 +174,7 @@ def test_what_wanders_proves_nothing() -> None:
     values = np.exp(np.cumsum(np.random.default_rng(3).standard_normal(120)) / 5)
     found = lateness(np.arange(120) * 10**9, values, 0, 10, 60 * 10**9)
     assert found.p is None
-    assert "requests follow each other at a correlation of 0.9" in (found.reason or "")
+    assert "requests follow each other at a correlation of 0.8" in (found.reason or "")
 
 
 def test_all_tests_of_a_drill_are_one_family() -> None:
