@@ -64,7 +64,9 @@ def _late(one: Settled) -> str:
     after = f"above it after {seconds(late.after_s)}"
     if late.p is None:
         return f"{after}: not tested ({late.reason})"
-    return f"{after}: p = {late.p:.2g}, median {seconds(late.median)} of the {count(late.n)} requests that stand out most"
+    return (
+        f"{after}: p = {late.p:.2g}, median {seconds(late.median)} of the {count(late.n)} requests that stand out most"
+    )
 
 
 def _lost(pulls: Sequence[DrillPull]) -> Table:

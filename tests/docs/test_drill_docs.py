@@ -6,7 +6,16 @@ from pathlib import Path
 
 from loadgen.analyze import DrillPull, DrillResult
 from loadgen.analyze.drill.judging import LEAST_AFTER
-from loadgen.analyze.drill.lateness import ALIKE, CORRELATIONS, FAMILY_LEVEL, FEWEST, MOST_UNITS, STEADY_SERIES
+from loadgen.analyze.drill.lateness import (
+    ALIKE,
+    CORRELATIONS,
+    FAMILY_LEVEL,
+    FEWEST,
+    FIRST_SERIES,
+    MOST_UNITS,
+    PLAIN_P,
+    STEADY_SERIES,
+)
 from loadgen.analyze.drill.rows import LEAST_TOLD
 from loadgen.analyze.drill.settling import COVERED, LEAST_COVERED, UNSTEADY_P, UNSTEADY_SHARE
 from loadgen.analyze.found.drill import KnownBy
@@ -57,6 +66,7 @@ def test_the_constants_of_the_test_of_lateness() -> None:
     assert f"every stretch of {FEWEST} units or more" in words
     assert f"on {STEADY_SERIES:,} steady Gaussian AR(1) series" in words
     assert "for φ = {:g}, {:g}, {:g} and {:g}".format(*CORRELATIONS) in words
+    assert f"(where the first {FIRST_SERIES:,} give more than {PLAIN_P:.0%}, that".replace("%", " %") in words
     assert f"(Holm) at {FAMILY_LEVEL:.1%}.".replace("%", " %") in words
     assert f"no p is below 1 ÷ {STEADY_SERIES + 1:,}" in words
 

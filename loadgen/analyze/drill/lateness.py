@@ -29,8 +29,8 @@ ALIKE = 0.05
 MOST_UNITS = 120
 #: The shortest stretch that can be late, in units.
 FEWEST = 4
-#: Steady series behind each p, and their seed.
-STEADY_SERIES, _SEED, _AT_ONCE = 20_000, 43, 4_000
+#: Steady series behind each p, and their seed. Where the first of them give more than `PLAIN_P`, that is enough.
+STEADY_SERIES, FIRST_SERIES, PLAIN_P, _SEED, _AT_ONCE = 20_000, 1_000, 0.05, 43, 4_000
 #: Residual variance of ranks below this, per squared length, is none.
 _NOTHING = 1e-12
 
@@ -60,7 +60,7 @@ def lateness(sent_ns: Ints, values: Floats, pull_ns: int, limit_s: float, begin_
     if found.phi[0] > CORRELATIONS[-1]:
         why = f"requests follow each other at a correlation of {found.phi[0]:.2f}: above {CORRELATIONS[-1]:g} none is made"
         return Late(**known, p=None, reason=why)
-    return Late(**known, p=float(p_of(found.value, first, ranked.shape[1])[0]), reason=None)
+    return Late(**known, p=p_of(float(found.value[0]), first, ranked.shape[1]), reason=None)
 
 
 def adjusted(pulls: Sequence[DrillPull]) -> list[DrillPull]:
@@ -97,25 +97,28 @@ def stretches(ranked: Floats, first: int) -> Stretches:
     return Stretches(weighted[rows, best] / np.sqrt(variance * inflation_of(phi)), units, phi)
 
 
-def p_of(value: Floats, first: int, n: int) -> Floats:
+def p_of(value: float, first: int, n: int) -> float:
     """One-sided, the largest over the correlations that may be there; 1 / 20,001 at the least."""
-    return np.asarray(np.max([_beyond(value, _steady(first, n, phi)) for phi in CORRELATIONS], axis=0))
+    plain = _largest(value, first, n, FIRST_SERIES)
+    return plain if plain > PLAIN_P else _largest(value, first, n, STEADY_SERIES)
 
 
-def _beyond(value: Floats, steady: Floats) -> Floats:
+def _largest(value: float, first: int, n: int, series: int) -> float:
+    return max(_beyond(value, steady(first, n, phi, series)) for phi in CORRELATIONS)
+
+
+def _beyond(value: float, steady_values: Floats) -> float:
     """Share of steady series at least as extreme, the observed one among them."""
-    less = np.searchsorted(steady, value - 1e-12 * np.abs(value)).astype(np.float64)
-    return np.asarray((1 + len(steady) - less) / (len(steady) + 1))
+    less = int(np.searchsorted(steady_values, value - 1e-12 * abs(value)))
+    return (1 + len(steady_values) - less) / (len(steady_values) + 1)
 
 
 @lru_cache(maxsize=64)
-def _steady(first: int, n: int, phi: float) -> Floats:
+def steady(first: int, n: int, phi: float, series: int = STEADY_SERIES) -> Floats:
     """Ascending statistics of steady series; ranks make any increasing transformation of them the same."""
     chance = np.random.default_rng([_SEED, first, n, round(1000 * phi)])
-    parts = [
-        stretches(ranks(autoregressive(_AT_ONCE, n, phi, chance)), first).value
-        for _ in range(STEADY_SERIES // _AT_ONCE)
-    ]
+    size = min(series, _AT_ONCE)
+    parts = [stretches(ranks(autoregressive(size, n, phi, chance)), first).value for _ in range(series // size)]
     return np.sort(np.concatenate(parts))
 
 

@@ -50,7 +50,10 @@ def settled(
         at = _absent("latency was not yet at the level of the second half when that began", n)
     else:
         at_s, by_s = (float(sent[i] - pull_ns) / 1e9 for i in (first, first + window - 1))
-        value, sure = at_s if first else 0.0, None if covered >= COVERED else f"a band that covers at least {covered:.0%}"
+        value, sure = (
+            at_s if first else 0.0,
+            None if covered >= COVERED else f"a band that covers at least {covered:.0%}",
+        )
         at = N(value=value, low=value, high=by_s, n=len(found), source=SOURCE, reason=sure)
     return Settled(metric=metric, at_s=at, low=low, high=high, median=median, n=n, late=late)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,11 +77,11 @@ class Drill:
 
 def test_a_healthy_engine_fails_in_at_most_one_drill_of_a_hundred(simulated: Any) -> None:
     """310 drills of a perfect switch to the rehearsal engine in virtual time, 4 requests a second, 15 s after each pull:
-    TPOT of neighbours correlates by about 0.45, since they share the engine."""
+    TPOT of neighbours is alike, since they share the engine. Even arrivals: one table of steady series is enough."""
     before, after = 10, 60
     cases = tuple(corpus_cases(simulated.models, {"short_qa": DRILLS * after + before},
                                SamplingParams(temperature=0.7, max_tokens=6), 5))  # fmt: skip
-    arrivals = np.cumsum(np.random.default_rng(1).exponential(0.25, len(cases)))
+    arrivals = 0.25 * np.arange(len(cases))
     plan = SimulationPlan({"plain": EngineConfig(speed=0.2)}, (Stage(cases, arrivals_s=tuple(arrivals.tolist())),))
     records = sorted(simulate(plan, 5, simulated.models).records, key=lambda one: one.arrival_s)
     begin, first, end = (
@@ -92,11 +93,14 @@ def test_a_healthy_engine_fails_in_at_most_one_drill_of_a_hundred(simulated: Any
     for i in range(DRILLS):
         mine = slice(i * after, (i + 1) * after + before)
         times = times_ns[:, mine]
-        span = (int(times[0][before]), int(times[0][-1]) + 1)
+        span = (int(times[0][before]), int(times[0][before]) + after * 250_000_000)
         off = np.arange(times.shape[1]) >= before
         states.append(state_of(times, latencies[:, mine], off, [span], {"baseline_s": 4.0})[0])
     assert upper(states.count("fail"), DRILLS) <= PROMISED
-    assert states.count("pass") / DRILLS >= 0.8
+    assert states.count("pass") / DRILLS >= 0.8, (
+        Counter(states),
+        [np.corrcoef(v[1:], v[:-1])[0, 1] for v in latencies],
+    )
 
 
 @pytest.mark.parametrize("phi", [0.0, 0.3, 0.6])
@@ -110,11 +114,11 @@ def test_a_healthy_drill_fails_in_at_most_one_of_a_hundred(phi: float) -> None:
 
 @pytest.mark.parametrize("phi", CORRELATIONS)
 def test_each_test_keeps_its_level(phi: float) -> None:
-    """Of 4000 steady series: p of at most 5 % in no more than that, and of 0.2 % likewise (3.7 standard errors)."""
-    first, n, runs = 16, 76, 4000
+    """Of 2000 steady series: p of at most 2 % in no more than that, and of 0.2 % likewise (3.7 standard errors)."""
+    first, n, runs = 16, 76, 2000
     found = stretches(ranks(autoregressive(runs, n, phi, np.random.default_rng(round(100 * phi)))), first)
-    p = p_of(found.value, first, n)
-    for level in (0.05, FAMILY_LEVEL):
+    p = np.array([p_of(value, first, n) for value in found.value.tolist()])
+    for level in (0.02, FAMILY_LEVEL):
         assert np.mean(p <= level) <= level + 3.7 * np.sqrt(level * (1 - level) / runs), level
 
 
