@@ -128,7 +128,8 @@ def _not_moved(pull: DrillPull) -> Iterator[str]:
                 f"{pull.until_s:.3g} s after it were answered by the speculating side"
                 if not routed.fallback
                 else f"{_name(pull)} did not move everybody within {pull.until_s:.3g} s: {routed.speculating} of "
-                f"{known} requests sent after it were answered by the speculating side, the last of them at the very end"
+                f"{known} requests sent after it were answered by the speculating side, the last of them at the very "
+                "end"
             )
     elif pull.direction == "off" and _still_drafting(pull):
         yield f"{_name(pull)}: the speculating servers went on drafting to the end ({pull.until_s:.3g} s after it)"

@@ -44,7 +44,7 @@ class Stretches(NamedTuple):
 
 
 def lateness(sent_ns: Ints, values: Floats, pull_ns: int, limit_s: float, begin_ns: int) -> Late:
-    """`sent_ns`, ascending, and `values` of all requests after the pull; the level is that of those from `begin_ns` on."""
+    """`sent_ns`, ascending, and `values` of all requests after the pull. Those from `begin_ns` on are the level."""
     after_ns = pull_ns + round(limit_s * 1e9)
     early = values[(sent_ns >= after_ns) & (sent_ns < begin_ns)]
     level = values[sent_ns >= begin_ns]
@@ -58,7 +58,8 @@ def lateness(sent_ns: Ints, values: Floats, pull_ns: int, limit_s: float, begin_
     n = int(found.units[0]) * size
     known = {"after_s": limit_s, "median": float(np.median(early[:n])), "n": n}
     if found.phi[0] > CORRELATIONS[-1]:
-        why = f"requests follow each other at a correlation of {found.phi[0]:.2f}: above {CORRELATIONS[-1]:g} none is made"
+        most = f"nothing is tested above {CORRELATIONS[-1]:g}"
+        why = f"requests follow each other at a correlation of {found.phi[0]:.2f}: {most}"
         return Late(**known, p=None, reason=why)
     return Late(**known, p=p_of(float(found.value[0]), first, ranked.shape[1]), reason=None)
 

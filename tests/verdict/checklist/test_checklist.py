@@ -55,7 +55,8 @@ ENVIRONMENT = {
     "engine.version": "0.32.0", "model.weights": "org/m", "model.revision": "abc", "tokenizer.sha256": "t1",
     "gpu.name": "H100", "speculation.method": "draft_model", "speculation.draft_model": "org/d",
     "speculation.draft_tokenizer_sha256": "t1", "speculation.draft_revision": "def",
-    "speculation.rejection_sample_method": "standard", "speculation.acceptance_threshold": "not set", "network.round_trip_s": 0.001, "load.running": 0.0,
+    "speculation.rejection_sample_method": "standard", "speculation.acceptance_threshold": "not set",
+    "network.round_trip_s": 0.001, "load.running": 0.0,
 }  # fmt: skip
 
 
