@@ -29,9 +29,9 @@ class Losses(Model):
     `in_flight`: of them sent before the pull. `lost`: failed in any way that is not our own doing, by outcome and by
     HTTP status; `cut`: of them those of which tokens had come already. `aborted`: cut by our own drain;
     `client_faults`: our own machine's: of neither is it known whether it would have been answered, so `lost` is the
-    least, and `lost_most`, which counts them, the most. `first_s`, `last_s`: when the first and the last were lost, from
-    the pull. `before`, `lost_before`: requests that ended before the first pull, and of them the lost. `examples`: what was said,
-    masked."""
+    least, and `lost_most`, which counts them, the most. `first_s`, `last_s`: when the first and the last were lost,
+    from the pull. `before`, `lost_before`: requests that ended before the first pull, and of them the lost. `examples`:
+    what was said, masked."""
 
     ended: int
     in_flight: int
@@ -83,9 +83,9 @@ class DrillPull(Model):
 
     `last_routed_s`: sending of the last request that a speculating server answered; its `high`: of the first one after
     it that the fallback answered. Without a value: of the last that is known to be, at least, since later ones may be.
-    `last_token_s`: last token from a speculating server. `last_round_s`: last round of verification, by counters. `first_routed_s`, `acceptance_s` (switching back): sending of the first request that a
-    speculating server answered, and until accepted tokens were seen. `longest_ttft_s`: of requests sent after
-    the pull."""
+    `last_token_s`: last token from a speculating server. `last_round_s`: last round of verification, by counters.
+    `first_routed_s`, `acceptance_s` (switching back): sending of the first request that a speculating server answered,
+    and until accepted tokens were seen. `longest_ttft_s`: of requests sent after the pull."""
 
     number: int
     direction: Literal["off", "on"]
