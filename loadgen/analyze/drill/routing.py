@@ -96,7 +96,8 @@ def _last_token(seen: Seen, pull: Pull, counted: N | None) -> N:
 
 def _doubtful(seen: Seen, among: Bools) -> Bools:
     """Answered, and not told by whom. A request without an answer was answered by nobody."""
-    return among & seen.rows.ok & (seen.sides.side == UNKNOWN)
+    found: Bools = among & seen.rows.ok & (seen.sides.side == UNKNOWN)
+    return found
 
 
 def resumed(seen: Seen, pull: Pull, sent: Bools) -> Mapping[str, N]:
