@@ -204,7 +204,7 @@ def _dry_run_did_nothing(result: CanaryResult, watch: Watch, untold: Receiver) -
 async def test_an_idle_canary_by_counters_has_no_data(engines: dict[str, str], tmp_path: Path) -> None:
     """G15, G18, G19: nothing is asked of the servers, and nothing is known; series begin at 0 and stay at the end."""
     metrics = Metrics()
-    loaded = LoadedScenario(Scenario.model_validate(content(engines, window_s=2.0, grace_windows=0)), None, "")
+    loaded = LoadedScenario(Scenario.model_validate(content(engines, window_s=5.0, grace_windows=0)), None, "")
     running = Running(loaded, tmp_path, metrics)
     await running.until("no_data")
     result = await running.ended()
