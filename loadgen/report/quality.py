@@ -60,8 +60,8 @@ def _numerics(one: NumericsCompared) -> str:
     if one.p99_nat is None:
         return ""
     return (
-        f"{one.arm}: up to {one.near_tie_nat:.3g} nat; where both say the same its log probabilities are "
-        f"{one.p99_nat:.2g} nat apart (P99 of {one.positions} positions)."
+        f"{one.arm}: where both say the same its log probabilities are {one.p99_nat:.2g} nat apart (P99 of "
+        f"{one.positions} positions), so a margin up to {one.sure_nat:.3g} nat proves nothing."
     )
 
 

@@ -134,7 +134,8 @@ class AskedAgain(Model):
 
 class NumericsCompared(Model):
     """How far a candidate's log probabilities are from the baseline's where both say the same. `near_tie_nat`: margins
-    up to it are numerics of this candidate; beyond `sure_nat` none is. `p99_nat` null: too few `positions`."""
+    up to it are near ties; those up to `sure_nat` may be this candidate's numerics, those beyond it are not. `p99_nat`
+    null: too few `positions`."""
 
     arm: str
     positions: int

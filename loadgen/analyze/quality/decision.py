@@ -68,9 +68,10 @@ def _numerics_unknown(found: Answers) -> str:
     limit = found.limit
     if limit.nat >= limit.sure_nat:
         return ""
+    needed = "" if limit.numerics_nat is not None else f", and {FEWEST_POSITIONS} are needed"
     return (
         f"; margins from {limit.nat:.3g} to {limit.sure_nat:.3g} nat may be its numerics, which was compared at "
-        f"{limit.positions} positions, and {FEWEST_POSITIONS} are needed"
+        f"{limit.positions} positions{needed}"
     )
 
 

@@ -13,7 +13,7 @@ from loadgen.analyze.percentiles import nearest_rank
 MARGIN_FLOOR_NAT = 0.1
 #: A margin has the numerics of both arms twice: where they parted and where they were asked again.
 NUMERICS_TIMES = 2
-#: Numerics of an arm are known from so many positions on; the limit they give is never wider than this, in nat.
+#: Numerics of an arm are known from so many positions on; what they leave open is never wider than this, in nat.
 FEWEST_POSITIONS, WIDEST_NAT = 20, 1.0
 
 
@@ -32,9 +32,10 @@ class Margin:
 
 @dataclass(frozen=True, slots=True)
 class NearTieLimit:
-    """Margins up to `nat` are numerics, those beyond `sure_nat` are not, and nobody knows of those between. `n`:
-    baseline-against-baseline margins it was taken from. `positions`: places where the arms' numerics were compared, and
-    `numerics_nat`: the P99 of how far their log probabilities are apart there; None where there are too few."""
+    """Margins up to `nat` are near ties (METHOD, Quality), those beyond `sure_nat` are none, and nobody knows of those
+    between: the candidate's own numerics may have made them. `n`: baseline-against-baseline margins that `nat` is of.
+    `positions`: places where the arms' numerics were compared, and `numerics_nat`: the P99 of how far their log
+    probabilities are apart there; None where there are too few."""
 
     nat: float = MARGIN_FLOOR_NAT
     n: int = 0
@@ -44,7 +45,7 @@ class NearTieLimit:
 
     @property
     def too_far(self) -> bool:
-        """Whether the arms' log probabilities are farther apart than a limit may follow."""
+        """Whether the arms' log probabilities are farther apart than rounding makes them."""
         return self.numerics_nat is not None and NUMERICS_TIMES * self.numerics_nat > WIDEST_NAT
 
 
@@ -87,14 +88,14 @@ def near_tie_limit(floor_margins: Sequence[Margin]) -> NearTieLimit:
 def with_numerics(limit: NearTieLimit, differences: Sequence[float]) -> NearTieLimit:
     """The limit for one candidate. `differences`: by how much the gap between the two likeliest tokens differs between
     baseline and candidate (nat), where both say the same so far. Where steady rounding sets the arms apart, its size is
-    seen there, too, and the limit is at least twice their P99. With few positions (fewer than `FEWEST_POSITIONS`) it is
-    unknown, and so is a margin up to `WIDEST_NAT`."""
+    seen there, too: a margin up to twice their P99 is no near tie and may be its work, so that nothing is proven. With
+    few positions (fewer than `FEWEST_POSITIONS`) that holds up to `WIDEST_NAT`."""
     n = len(differences)
     if n < FEWEST_POSITIONS:
         return replace(limit, sure_nat=max(limit.nat, WIDEST_NAT), positions=n)
     p99 = float(nearest_rank(np.sort(np.abs(np.array(differences))), 99))
-    nat = max(limit.nat, min(NUMERICS_TIMES * p99, WIDEST_NAT))
-    return replace(limit, nat=nat, positions=n, numerics_nat=p99)
+    sure_nat = max(limit.nat, min(NUMERICS_TIMES * p99, WIDEST_NAT))
+    return replace(limit, sure_nat=sure_nat, positions=n, numerics_nat=p99)
 
 
 def near_tie(found: Margin | None, limit: NearTieLimit) -> bool | None:

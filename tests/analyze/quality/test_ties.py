@@ -40,17 +40,18 @@ def test_near_tie_at_the_limit() -> None:
     assert near_tie(None, limit) is None
 
 
-def test_numerics_of_the_candidate_widens_the_limit() -> None:
-    """Twice the P99 of how far the arms are apart where both say the same; never beyond 1 nat."""
+def test_what_the_candidates_numerics_may_have_made_is_neither_a_near_tie_nor_a_fault() -> None:
+    """Up to twice the P99 of how far the arms are apart where both say the same; never beyond 1 nat."""
     apart = [n / 1000 * (-1) ** n for n in range(1, 101)]  # P99 of 100: the 99th smallest
     found = with_numerics(NearTieLimit(0.1, 3), apart)
-    assert (found.nat, found.n, found.positions, found.numerics_nat) == (pytest.approx(0.198), 3, 100, 0.099)
-    assert (near_tie(Margin(0.19), found), near_tie(Margin(0.2), found)) == (True, False)
+    assert (found.nat, found.sure_nat) == (0.1, pytest.approx(0.198))
+    assert (found.n, found.positions, found.numerics_nat) == (3, 100, 0.099)
+    assert [near_tie(Margin(nat), found) for nat in (0.1, 0.11, 0.19, 0.2)] == [True, None, None, False]
     assert not found.too_far
-    assert with_numerics(NearTieLimit(0.1), [0.04] * 20).nat == 0.1, "at least the baseline's"
+    assert near_tie(Margin(0.11), with_numerics(NearTieLimit(0.1), [0.04] * 20)) is False, "at least the baseline's"
     far = with_numerics(NearTieLimit(0.1), [0.6] * 20)
-    assert (far.nat, far.too_far) == (1.0, True)
-    assert near_tie(Margin(1.01), far) is False
+    assert (far.nat, far.sure_nat, far.too_far) == (0.1, 1.0, True)
+    assert (near_tie(Margin(1.0), far), near_tie(Margin(1.01), far)) == (None, False)
 
 
 def test_without_numerics_a_margin_up_to_a_nat_is_not_known() -> None:
