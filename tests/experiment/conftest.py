@@ -6,15 +6,16 @@ import asyncio
 import json
 import os
 import signal
-import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+
+from tests.forked import Asked, Command, started
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -154,9 +155,34 @@ class Ended:
 Cli = Callable[..., Awaitable[Ended]]
 
 
+StartCommand = Callable[..., Awaitable[Command]]
+
+
 @pytest.fixture
-def cli(tmp_path: Path) -> Cli:
-    """cli(*args, env={}, when="text on stderr", signals=(…), before=callable in the child) -> Ended
+def command(tmp_path: Path) -> Iterator[StartCommand]:
+    """await command(*args, env={}, before=…, forked=False) -> Command: `specload` in a process and session of its own,
+    forked from a process that has imported it. `before`, which can be pickled, is called there first of all. `forked`:
+    so are its workers and its scraper, which signals to its group do not reach then."""
+    begun: list[Command] = []
+
+    async def start(
+        *args: str | Path,
+        env: dict[str, str] | None = None,
+        before: Callable[[], object] | None = None,
+        forked: bool = False,
+    ) -> Command:
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), **(env or {})}
+        begun.append(await started(Asked(tuple(map(str, args)), tmp_path, environment, before, forked)))
+        return begun[-1]
+
+    yield start
+    for one in begun:
+        one.end()
+
+
+@pytest.fixture
+def cli(command: StartCommand) -> Cli:
+    """cli(*args, env={}, when="text on stderr", signals=(…), before=callable for the child) -> Ended
 
     Once a line of stderr holds `when`, the signals go to the whole process group, as a terminal sends them.
     """
@@ -166,22 +192,16 @@ def cli(tmp_path: Path) -> Cli:
         env: dict[str, str] | None = None,
         when: str = "",
         signals: tuple[signal.Signals, ...] = (),
-        before: Callable[[], None] | None = None,
+        before: Callable[[], object] | None = None,
     ) -> Ended:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "loadgen", *map(str, args), cwd=tmp_path, preexec_fn=before, start_new_session=True,
-            env={**os.environ, "PYTHONPATH": str(ROOT), **(env or {})},
-            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-        )  # fmt: skip
-        assert process.stdout is not None
-        assert process.stderr is not None
+        process = await command(*args, env=env, before=before, forked=not signals and before is None)
         out = asyncio.ensure_future(process.stdout.read())
         err, at = b"", time.monotonic()
         async for line in process.stderr:
             err += line
             if signals and when in line.decode():
                 for one in signals:
-                    os.killpg(process.pid, one)
+                    process.signal_group(one)
                     await asyncio.sleep(0.2)
                 at, signals = time.monotonic(), ()
         code = await process.wait()
