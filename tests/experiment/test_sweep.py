@@ -137,7 +137,7 @@ async def test_a_k_sweep_is_interrupted_killed_and_resumed(
     assert [folder / a["directory"] for a in marked[:2]] == cuts
     assert "by the user" in marked[0]["reason"]
     assert "killed while it ran" in marked[1]["reason"]
-    assert valid_or_starved(after[int(order[2])])
+    assert valid_or_starved(after[int(order[2])]), marked
     _refused(folder, after[int(order[17])])
     _reported(folder, third, tmp_path / "sweep.prom")
     with socket.socket() as s:

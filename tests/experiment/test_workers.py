@@ -63,7 +63,7 @@ async def test_the_command_line_takes_a_number_of_workers(
     done = await cli("run", file, "--out", "runs", "--workers", "2")
     assert done.code in (0, 98), done.said  # 98: a busy machine measures nothing well
     path, manifest = the_run()
-    assert (manifest["workers"], manifest["state"]) == (2, "finished")
+    assert (manifest["workers"], manifest["state"]) == (2, "finished"), manifest["stop_reason"]
     rows = rows_of(path)
     assert Counter(row["phase"] for row in rows) == {"warmup": 4, "measure": 30}
     assert {row["worker"] for row in rows if row["phase"] == "measure"} == {0, 1}
