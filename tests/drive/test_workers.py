@@ -274,7 +274,7 @@ async def test_a_worker_that_has_gone_when_its_last_word_is_read_is_not_lost(
 ) -> None:
     """A busy coordinator finds the end of file right behind the answer to its close."""
     server = await play(http.answer(1))
-    one = await crew(server.url, plan_of({"kind": "concurrency", "concurrency": 1, "cases": 1}), 1)
+    one = await crew(server.url, plan_of([{"kind": "concurrency", "concurrency": 1, "cases": 1}]), 1)
     (pid,) = one.workers.pids
     closing = asyncio.create_task(one.workers.close())
     await asyncio.sleep(0.01)  # it is asked to close
