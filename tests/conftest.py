@@ -24,6 +24,7 @@ import yaml
 from loadgen.export import RULE_FILES, Limits, Windows, rule_file
 from server_adapters.rehearsal.config import RehearsalConfig
 from tests.forked import FORKING, instead_of_spawn, serve_until_closed
+from tests.zygote import Zygote
 
 PROMETHEUS = Path(__file__).resolve().parents[1] / "grafana" / "prometheus"
 #: (alert, scope)
@@ -78,7 +79,7 @@ def specload(monkeypatch: pytest.MonkeyPatch) -> Callable[..., subprocess.Comple
 @contextmanager
 def _forked(config: RehearsalConfig) -> Iterator[str]:
     ours, theirs = FORKING.Pipe()
-    server = FORKING.Process(target=serve_until_closed, args=(config, theirs), daemon=True)
+    server = FORKING.Process(target=serve_until_closed, args=(config, theirs, dict(os.environ)), daemon=True)
     server.start()
     theirs.close()
     try:
@@ -103,6 +104,16 @@ def forked_children(monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers and scrapers of runs in this process are forked as rehearsal servers are: for tests in which their start
     is not the subject. Otherwise it takes each of them most of a second of a core."""
     monkeypatch.setattr(multiprocessing, "get_context", instead_of_spawn)
+
+
+@pytest.fixture(scope="session")
+def zygote() -> Iterator[Zygote]:
+    """What `specload …` in a process of its own is forked from."""
+    made = Zygote()
+    try:
+        yield made
+    finally:
+        made.close()
 
 
 @pytest.fixture(scope="session")
@@ -152,7 +163,7 @@ def until() -> Callable[..., Any]:
 
 @dataclass
 class Prometheus:
-    """A real one that looks and evaluates every second. Alerts are those of `scope`."""
+    """A real one that looks and evaluates at the interval of its windows. Alerts are those of `scope`."""
 
     client: httpx.AsyncClient
     folder: Path
@@ -174,7 +185,8 @@ class Prometheus:
 def _write(folder: Path, targets: Targets, windows: Windows, limits: Limits) -> None:
     """The committed files with short times and these targets."""
     config = yaml.safe_load((PROMETHEUS / "prometheus.yml").read_text())
-    config["global"] = {"scrape_interval": "1s", "scrape_timeout": "900ms", "evaluation_interval": "1s"}
+    interval = windows.interval
+    config["global"] = dict.fromkeys(("scrape_interval", "scrape_timeout", "evaluation_interval"), interval)
     (folder / "targets").mkdir()
     for job in (*config["scrape_configs"], {"job_name": "alertmanager"}):
         name = job["job_name"]

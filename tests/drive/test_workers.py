@@ -277,7 +277,8 @@ async def test_a_worker_that_has_gone_when_its_last_word_is_read_is_not_lost(
     one = await crew(server.url, plan_of([{"kind": "concurrency", "concurrency": 1, "cases": 1}]), 1)
     (pid,) = one.workers.pids
     closing = asyncio.create_task(one.workers.close())
-    await asyncio.sleep(0.01)  # it is asked to close
+    for _ in range(3):
+        await asyncio.sleep(0)  # it is asked to close
     deadline = time.monotonic() + 60
     while psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:  # the loop reads nothing meanwhile
         assert time.monotonic() < deadline

@@ -6,6 +6,8 @@ import asyncio
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
@@ -15,7 +17,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.forked import Asked, Command, started
+from tests.zygote import Forked, Zygote
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -155,36 +157,49 @@ class Ended:
 Cli = Callable[..., Awaitable[Ended]]
 
 
-StartCommand = Callable[..., Awaitable[Command]]
+@dataclass(frozen=True)
+class Command:
+    """A command that runs."""
+
+    forked: Forked
+    stdout: asyncio.StreamReader
+    stderr: asyncio.StreamReader
+
+    @property
+    def pid(self) -> int:
+        return self.forked.pid
+
+    async def wait(self) -> int:
+        return await asyncio.to_thread(self.forked.wait, 120)
+
+    def signal_group(self, number: int) -> None:
+        """As a terminal would: to it, and to the processes that it has started."""
+        os.killpg(self.pid, number)
 
 
 @pytest.fixture
-def command(tmp_path: Path) -> Iterator[StartCommand]:
-    """await command(*args, env={}, before=…, forked=False) -> Command: `specload` in a process and session of its own,
-    forked from a process that has imported it. `before`, which can be pickled, is called there first of all. `forked`:
-    so are its workers and its scraper, which signals to its group do not reach then."""
-    begun: list[Command] = []
+def command(tmp_path: Path, zygote: Zygote) -> Iterator[Callable[..., Awaitable[Command]]]:
+    """await command(*args, env={}) -> Command: `specload` in a process and session of its own, killed with the test."""
+    begun: list[Forked] = []
 
-    async def start(
-        *args: str | Path,
-        env: dict[str, str] | None = None,
-        before: Callable[[], object] | None = None,
-        forked: bool = False,
-    ) -> Command:
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), **(env or {})}
-        begun.append(await started(Asked(tuple(map(str, args)), tmp_path, environment, before, forked)))
-        return begun[-1]
+    async def start(*args: str | Path, env: dict[str, str] | None = None) -> Command:
+        (out, out_end), (err, err_end) = os.pipe(), os.pipe()
+        begun.append(zygote.start(args, cwd=tmp_path, out=out_end, err=err_end, env=env, new_session=True))
+        os.close(out_end)
+        os.close(err_end)
+        return Command(begun[-1], await reader_of(out), await reader_of(err))
 
     yield start
     for one in begun:
-        one.end()
+        one.kill()
 
 
 @pytest.fixture
-def cli(command: StartCommand) -> Cli:
-    """cli(*args, env={}, when="text on stderr", signals=(…), before=callable for the child) -> Ended
+def cli(tmp_path: Path, zygote: Zygote) -> Cli:
+    """cli(*args, env={}, when="text on stderr", signals=(…), before=callable in the child) -> Ended
 
-    Once a line of stderr holds `when`, the signals go to the whole process group, as a terminal sends them.
+    Once a line of stderr holds `when`, the signals go to the whole process group, as a terminal sends them. With
+    `before` it is `python -m loadgen`, otherwise forked from what has imported it.
     """
 
     async def run(
@@ -192,22 +207,45 @@ def cli(command: StartCommand) -> Cli:
         env: dict[str, str] | None = None,
         when: str = "",
         signals: tuple[signal.Signals, ...] = (),
-        before: Callable[[], object] | None = None,
+        before: Callable[[], None] | None = None,
     ) -> Ended:
-        process = await command(*args, env=env, before=before, forked=not signals and before is None)
-        out = asyncio.ensure_future(process.stdout.read())
-        err, at = b"", time.monotonic()
-        async for line in process.stderr:
-            err += line
-            if signals and when in line.decode():
-                for one in signals:
-                    process.signal_group(one)
-                    await asyncio.sleep(0.2)
-                at, signals = time.monotonic(), ()
-        code = await process.wait()
-        return Ended(code, (await out).decode(), err.decode(), time.monotonic() - at)
+        (out, out_end), (err, err_end) = os.pipe(), os.pipe()
+        command: Forked | subprocess.Popen[bytes]
+        if before is None:
+            command = await asyncio.to_thread(
+                zygote.start, args, cwd=tmp_path, out=out_end, err=err_end, env=env, new_session=True
+            )
+        else:
+            command = subprocess.Popen(  # noqa: ASYNC220
+                [sys.executable, "-m", "loadgen", *map(str, args)], cwd=tmp_path, stdout=out_end, stderr=err_end,
+                env={**os.environ, "PYTHONPATH": str(ROOT), **(env or {})}, preexec_fn=before, start_new_session=True,
+            )  # fmt: skip
+        os.close(out_end)
+        os.close(err_end)
+        try:
+            read = asyncio.ensure_future((await reader_of(out)).read())
+            said, at = b"", time.monotonic()
+            async for line in await reader_of(err):
+                said += line
+                if signals and when in line.decode():
+                    for one in signals:
+                        os.killpg(command.pid, one)
+                        await asyncio.sleep(0.2)
+                    at, signals = time.monotonic(), ()
+            code = await asyncio.to_thread(command.wait, 120)
+            return Ended(code, (await read).decode(), said.decode(), time.monotonic() - at)
+        finally:
+            command.kill()
 
     return run
+
+
+async def reader_of(fd: int) -> asyncio.StreamReader:
+    reader = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(fd, "rb", 0)
+    )
+    return reader
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import yaml
 
@@ -309,7 +310,7 @@ async def test_an_interrupt_stops_what_was_started(command: Callable[..., Awaita
     file = write(tmp_path, {"baseline": {"url": f"http://127.0.0.1:{port}", "start": start, "stop_timeout_s": 5}})
     run = await command("run", file)
     while not pid_file.exists():
-        assert run.returncode is None
+        assert psutil.pid_exists(run.pid)
         await asyncio.sleep(0.05)
     os.kill(run.pid, signal.SIGINT)
     assert await run.wait() == 130

@@ -42,7 +42,7 @@ async def test_a_run_is_seen_live_and_the_last_values_are_those_of_its_records(
     file = scenario({"url": server.url}, load=[{"kind": "concurrency", "concurrency": 2, "cases": 24}])
     process = await command(
         "run", file, "--out", "runs", "--metrics-port", "0", "--linger", "300", "--textfile", "last.prom",
-        env={"COLUMNS": "200"}, forked=True,
+        env={"COLUMNS": "200"},
     )  # fmt: skip
     seen: list[dict[str, float]] = []
     async with asyncio.timeout(120), httpx.AsyncClient(trust_env=False) as client:

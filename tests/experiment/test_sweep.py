@@ -49,7 +49,7 @@ async def session(
     command: StartCommand, *args: str | Path, until: Callable[[], bool] | None = None, sent: int = 0
 ) -> Session:
     """Run `specload sweep`; once `until` holds, send the signal to its whole group, as a terminal would."""
-    process = await command("sweep", *args, forked=until is None)
+    process = await command("sweep", *args)
     whole = asyncio.gather(process.stdout.read(), process.stderr.read())
     deadline = time.monotonic() + 300
     while until is not None and not whole.done():
