@@ -1,4 +1,4 @@
-"""Imported once, by the process that servers, workers and scrapers are forked from: what each would import and train."""
+"""Imported once, by the process that servers, workers and scrapers are forked from: what each would import."""
 
 import pytest  # noqa: F401  (a child imports the script of who starts it)
 
