@@ -78,7 +78,10 @@ def _arm(run: RunData, name: str, keys: dict[str, Any]) -> AnomaliesArm:
         chosen=_chosen(told, keys),
         sent=len(told.sent),
         rows=_rows(told, frame, rows, quiet),
-        skipped=[AnomalySkipped(name=str(s["name"]), reason=str(s["reason"])) for s in told.skipped],
+        skipped=[
+            AnomalySkipped(name=str(s["name"]), reason=str(s["reason"]), unknown=bool(s.get("unknown")))
+            for s in told.skipped
+        ],
         bystanders=_bystanders(told, frame, rows, before, during, keys),
         witnesses=_counts(told.witnesses, int((told.quiet or {}).get("witnesses", 0))),
         probes=_counts(told.probes, int((told.quiet or {}).get("probe_answers", 0) > 0)),

@@ -105,7 +105,7 @@ async def _one(
     """Send it once. The event `anomaly`, of the moment it began; `anomaly_skipped` where it cannot be made: False."""
     script, expected = anomaly.make(setting), expected_of(anomaly, setting)
     if isinstance(script, Absent):
-        note("anomaly_skipped", name=anomaly.name, group=anomaly.group, reason=script.reason)
+        note("anomaly_skipped", name=anomaly.name, group=anomaly.group, reason=script.reason, unknown=script.unknown)
         return False
     begun_ns = now_ns()
     note("anomaly_begins", begun_ns, name=anomaly.name, repeat=repeat)
@@ -151,6 +151,7 @@ def setting_of(scenario: Scenario, arm: ReadyArm) -> Setting:
         speculation=arm.capabilities.speculation,
         max_body_bytes=round(keys.max_body_mb * 1e6),
         marker=f"specload-{secrets.token_hex(4)}",
+        spec_method=arm.capabilities.spec_method,
     )
 
 
