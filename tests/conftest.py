@@ -23,7 +23,7 @@ import yaml
 
 from loadgen.export import RULE_FILES, Limits, Windows, rule_file
 from server_adapters.rehearsal.config import RehearsalConfig
-from tests.forked import serve_until_closed
+from tests.forked import FORKING, instead_of_spawn, serve_until_closed
 from tests.zygote import Zygote
 
 PROMETHEUS = Path(__file__).resolve().parents[1] / "grafana" / "prometheus"
@@ -31,9 +31,6 @@ PROMETHEUS = Path(__file__).resolve().parents[1] / "grafana" / "prometheus"
 Alert = tuple[str, str]
 #: Job of prometheus.yml -> its targets, as file_sd has them.
 Targets = Mapping[str, list[dict[str, Any]]]
-
-FORKING = multiprocessing.get_context("forkserver")
-FORKING.set_forkserver_preload(["tests.forked_preload"])
 
 # A suite starts hundreds of interpreters: none of them should compile what another has compiled.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -100,6 +97,13 @@ def rehearsal() -> Callable[[RehearsalConfig], AbstractContextManager[str]]:
     """with rehearsal(config) as url: a rehearsal server in a process of its own, forked from one in which everything is
     imported and trained, which takes most of two seconds. The command that users start is tests/server_adapters'."""
     return _forked
+
+
+@pytest.fixture
+def forked_children(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers and scrapers of runs in this process are forked as rehearsal servers are: for tests in which their start
+    is not the subject. Otherwise it takes each of them most of a second of a core."""
+    monkeypatch.setattr(multiprocessing, "get_context", instead_of_spawn)
 
 
 @pytest.fixture(scope="session")

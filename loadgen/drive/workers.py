@@ -314,6 +314,8 @@ class _Link:
             self.lose(f"failed: {message.reason}")
         elif (answer := self._answers.pop(message.key, None)) is not None and not answer.done():
             answer.set_result(message)
+        if isinstance(message, Closed):
+            self._shut("was closed")  # the end of file behind its last message is no loss
 
     def _ending(self) -> str:
         self.process.join(0.5)

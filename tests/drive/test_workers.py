@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field, replace
@@ -13,6 +14,7 @@ from typing import Any
 
 import httpx
 import orjson
+import psutil
 import pytest
 
 from loadgen.clock import now_ns
@@ -265,6 +267,24 @@ async def test_first_stop_drains_second_cuts(play: Any, http: Any, plan_of: Make
     assert result.aborted == "user_stop"
     assert Counter(row["outcome"] for row in rows) == {"ok": 3, "aborted": 1}
     assert {row["error_class"] for row in rows if row["outcome"] == "aborted"} == {"user_stop"}
+
+
+async def test_a_worker_that_has_gone_when_its_last_word_is_read_is_not_lost(
+    play: Any, http: Any, plan_of: MakePlan, crew: MakeCrew
+) -> None:
+    """A busy coordinator finds the end of file right behind the answer to its close."""
+    server = await play(http.answer(1))
+    one = await crew(server.url, plan_of([{"kind": "concurrency", "concurrency": 1, "cases": 1}]), 1)
+    (pid,) = one.workers.pids
+    closing = asyncio.create_task(one.workers.close())
+    for _ in range(3):
+        await asyncio.sleep(0)  # it is asked to close
+    deadline = time.monotonic() + 60
+    while psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:  # the loop reads nothing meanwhile
+        assert time.monotonic() < deadline
+        time.sleep(0.005)  # noqa: ASYNC251
+    (end,) = await closing
+    assert (end.died, one.lost) == (None, [])
 
 
 async def test_kill_9_of_a_worker_loses_what_was_not_finished_and_is_seen_at_once(

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -155,6 +155,43 @@ class Ended:
 
 
 Cli = Callable[..., Awaitable[Ended]]
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command that runs."""
+
+    forked: Forked
+    stdout: asyncio.StreamReader
+    stderr: asyncio.StreamReader
+
+    @property
+    def pid(self) -> int:
+        return self.forked.pid
+
+    async def wait(self) -> int:
+        return await asyncio.to_thread(self.forked.wait, 120)
+
+    def signal_group(self, number: int) -> None:
+        """As a terminal would: to it, and to the processes that it has started."""
+        os.killpg(self.pid, number)
+
+
+@pytest.fixture
+def command(tmp_path: Path, zygote: Zygote) -> Iterator[Callable[..., Awaitable[Command]]]:
+    """await command(*args, env={}) -> Command: `specload` in a process and session of its own, killed with the test."""
+    begun: list[Forked] = []
+
+    async def start(*args: str | Path, env: dict[str, str] | None = None) -> Command:
+        (out, out_end), (err, err_end) = os.pipe(), os.pipe()
+        begun.append(zygote.start(args, cwd=tmp_path, out=out_end, err=err_end, env=env, new_session=True))
+        os.close(out_end)
+        os.close(err_end)
+        return Command(begun[-1], await reader_of(out), await reader_of(err))
+
+    yield start
+    for one in begun:
+        one.kill()
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,7 @@ async def test_ended_while_a_server_starts(
 
     wrap = {"TMPDIR": str(tmp_path / "tmp")}
     ender = asyncio.create_task(end_it())
-    ended = await cli("run", file, env=wrap, before=lambda: _write_pid(tmp_path))
+    ended = await cli("run", file, env=wrap, before=partial(_write_pid, tmp_path))
     await ender
     assert ended.code == code, ended.said
     assert gone(int((tmp_path / "pid").read_text()))

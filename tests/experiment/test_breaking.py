@@ -20,6 +20,7 @@ from loadgen.scenario import LoadedScenario, Scenario
 from server_adapters.rehearsal.config import RehearsalConfig
 
 Start = Callable[[RehearsalConfig], AbstractContextManager[str]]
+pytestmark = pytest.mark.usefixtures("forked_children")
 FAST = RehearsalConfig(model="8b", speed=4.0)
 
 
@@ -70,9 +71,9 @@ async def ran(
 async def test_an_engine_that_dies_and_comes_back(rehearsal: Start, tmp_path: Path) -> None:
     """J2: held while it is away, and on with it afterwards. What failed is an outcome, in no latency and no
     throughput."""
-    load = {"kind": "concurrency", "concurrency": 4, "cases": 500}
+    load = {"kind": "concurrency", "concurrency": 4, "cases": 300}
     with rehearsal(FAST) as url:
-        fault = {"name": "engine_dead", "after": 0.7, "for": 1.5}
+        fault = {"name": "engine_dead", "after": 0.4, "for": 1.5}
         result, events, watch = await ran(tmp_path, url, fault, load, breaker_failures=6)
     assert result.state == "finished", result.reason
     assert events == ["breaker_open", "engine_dead", "engine_back"]

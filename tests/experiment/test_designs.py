@@ -7,30 +7,35 @@ import json
 import os
 import signal
 import socket
+import socketserver
 import sys
+import threading
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import yaml
 
 from loadgen.analyze import Estimates
 from loadgen.control import Live, WarmUpWindow, settle
 from loadgen.errors import ScenarioError, TargetUnusable
-from loadgen.experiment import RunOptions, check, run_scenario
+from loadgen.experiment import RunOptions, check, edges, run_scenario
 from loadgen.observe import window
 from loadgen.plan import Plan, Segment
 from loadgen.record import RunData, list_runs, open_run
 from loadgen.scenario import load_scenario
 from server_adapters.rehearsal.config import RehearsalConfig
 
-ROOT = Path(__file__).resolve().parents[2]
 SPEED = 20.0
 SPECS = {"baseline": "off", "candidate": "draft:k=4"}
+BORROW = Path(__file__).with_name("borrow_engine.py")
 Drive = Callable[..., Awaitable[RunData]]
+Starting = Callable[..., str]
+pytestmark = pytest.mark.usefixtures("forked_children")
 
 
 class Quiet:
@@ -104,10 +109,26 @@ def free_ports(n: int) -> list[int]:
     return ports
 
 
-def starting(spec: str, before: str = "") -> str:
-    """A start command: an engine at the address that specload tells it."""
-    engine = f"{sys.executable} -m server_adapters.rehearsal --speed {SPEED} --spec {spec}"
-    return f"{before} PYTHONPATH={ROOT} exec {engine} --port ${{SPECLOAD_URL##*:}}"
+@pytest.fixture(scope="module")
+def starting(rehearsal: Callable[[RehearsalConfig], Any]) -> Iterator[Starting]:
+    """starting(spec, before="") -> a start command: an engine at the address that specload tells it, for as long as the
+    command runs. The engine itself is forked, as importing it takes two seconds."""
+
+    class Lend(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            spec, port = self.rfile.readline().decode().split()
+            with rehearsal(RehearsalConfig(spec=spec, port=int(port), speed=SPEED)):
+                self.rfile.read()
+
+    def command(spec: str, before: str = "") -> str:
+        keeper = f"{sys.executable} -S -E {BORROW} {lender.server_address[1]}"
+        return f"{before} exec {keeper} {spec} ${{SPECLOAD_URL##*:}}"
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Lend) as lender:
+        lender.daemon_threads = True
+        threading.Thread(target=lender.serve_forever, daemon=True).start()
+        yield command
+        lender.shutdown()
 
 
 def each_case_once(run: RunData, cases: dict[str, int]) -> None:
@@ -142,10 +163,10 @@ async def test_the_arm_found_without_speculation_is_the_baseline(
 async def test_interleaved_blocks_with_exact_counters(urls: dict[str, str], drive: Drive) -> None:
     """H20, H12: the order of the plan; every block's counters are its own tokens, though arms and blocks alternate, and
     no repeat finds another's prompts in a cache."""
-    rate = {"kind": "arrival_rate", "rate_per_s": 12, "arrivals": "uniform", "duration_s": 2}
+    rate = {"kind": "arrival_rate", "rate_per_s": 24, "arrivals": "uniform", "duration_s": 1}
     closed = {"kind": "concurrency", "concurrency": 2, "cases": 9}
     run = await drive({n: {"url": u} for n, u in urls.items()}, workers=2, load=[closed, rate])
-    each_case_once(run, {"c2": 9, "r12": 24})
+    each_case_once(run, {"c2": 9, "r24": 24})
     assert run.manifest.design == "interleaved"
     design = run.manifest.comparison
     stages = [s["stage"] for s in design["stages"]]
@@ -197,7 +218,7 @@ async def test_warm_up_goes_on_until_windows_agree(urls: dict[str, str], drive: 
         assert len(asked) == len(windows) >= 3
 
 
-async def test_one_node_is_shared_by_restarts(drive: Drive, tmp_path: Path) -> None:
+async def test_one_node_is_shared_by_restarts(drive: Drive, starting: Starting) -> None:
     """ABBA: both arms have the same address; each is started when its turn comes, and nothing stays behind."""
     (port,) = free_ports(1)
     url, secret = f"http://127.0.0.1:{port}", "sesame-open-4711"
@@ -224,11 +245,11 @@ async def test_one_node_is_shared_by_restarts(drive: Drive, tmp_path: Path) -> N
     assert not [text for text in logs.values() if secret in text]
 
 
-async def test_a_server_that_comes_back_another_ends_the_run(tmp_path: Path) -> None:
+async def test_a_server_that_comes_back_another_ends_the_run(starting: Starting, tmp_path: Path) -> None:
     (port,) = free_ports(1)
     url = f"http://127.0.0.1:{port}"
-    changing = starting("draft:k=$([ -e again ] && echo 2 || echo 4)", f"cd {tmp_path};")
-    changing = changing.replace("exec", "export PYTHONPATH; [ -e once ] && touch again; touch once; exec", 1)
+    noted = f"cd {tmp_path}; [ -e once ] && touch again; touch once;"
+    changing = starting("draft:k=$([ -e again ] && echo 2 || echo 4)", noted)
     arms = {"baseline": {"url": url, "start": starting("off")}, "candidate": {"url": url, "start": changing}}
     file = write(tmp_path, arms, comparison={"design": "restart", "blocks": 1}, repeats=1)
     result = await run_scenario(load_scenario(file), RunOptions(tmp_path / "runs"), Quiet())
@@ -238,7 +259,7 @@ async def test_a_server_that_comes_back_another_ends_the_run(tmp_path: Path) -> 
     assert {p.arm for p in run.phases} == {"baseline"}, "what was measured is kept"
 
 
-async def test_arms_exchange_their_nodes(drive: Drive) -> None:
+async def test_arms_exchange_their_nodes(drive: Drive, starting: Starting) -> None:
     """Both halves of the blocks, each arm on each node; the scrapes follow the arm."""
     ports = free_ports(2)
     nodes = dict(zip(SPECS, (f"http://127.0.0.1:{port}" for port in ports), strict=True))
@@ -281,19 +302,17 @@ async def test_a_start_that_fails_says_so_with_its_log(tmp_path: Path) -> None:
     assert list_runs(tmp_path / "runs") == [], "a log is no run"
 
 
-async def test_an_interrupt_stops_what_was_started(tmp_path: Path) -> None:
+async def test_an_interrupt_stops_what_was_started(command: Callable[..., Awaitable[Any]], tmp_path: Path) -> None:
     """Ctrl-C while a server starts: 130, and its process is gone."""
     (port,) = free_ports(1)
     pid_file = tmp_path / "pid"
     start = f"echo $$ > {pid_file}.part; mv {pid_file}.part {pid_file}; exec sleep 300"
     file = write(tmp_path, {"baseline": {"url": f"http://127.0.0.1:{port}", "start": start, "stop_timeout_s": 5}})
-    run = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "loadgen", "run", str(file), cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}
-    )
+    run = await command("run", file)
     while not pid_file.exists():
-        assert run.returncode is None
+        assert psutil.pid_exists(run.pid)
         await asyncio.sleep(0.05)
-    run.send_signal(signal.SIGINT)
+    os.kill(run.pid, signal.SIGINT)
     assert await run.wait() == 130
     with pytest.raises(ProcessLookupError):
         os.kill(int(pid_file.read_text()), 0)
@@ -303,16 +322,16 @@ async def test_a_time_budget_is_measured_fitted_and_kept(urls: dict[str, str], d
     """The pace is that of the servers; what it costs stands in the manifest, and the run is of the plan that fits."""
     arms = {n: {"url": u} for n, u in urls.items()}
     big = {"load": [{"kind": "concurrency", "concurrency": 2, "cases": 4000}], "comparison": {"blocks": 1}}
-    run = await drive(arms, budget_s=12.0, **big)
+    run = await drive(arms, budget_s=9.0, **big)
     budget = run.manifest.comparison["time_budget"]
-    assert budget["seconds"] <= 12.0 < budget["before_s"]
+    assert budget["seconds"] <= 9.0 < budget["before_s"]
     assert "as 2 at once did just now" in budget["source"]
     assert 0 < budget["share"] < 1
     assert "times as wide" in budget["sentence"]
     kept = run.manifest.scenario["load"][0]["cases"] * run.manifest.scenario["repeats"]
     assert kept / (4000 * 2) == pytest.approx(budget["share"])
-    found = await check(load_scenario(write(tmp_path, arms, **big)), time_budget_s=12.0)
-    assert found.notes[0].startswith("time budget of 12 s: the whole scenario takes about")
+    found = await check(load_scenario(write(tmp_path, arms, **big)), time_budget_s=9.0)
+    assert found.notes[0].startswith("time budget of 9 s: the whole scenario takes about")
     assert found.loaded.scenario.passes <= 2
 
 
@@ -338,16 +357,17 @@ def test_check_starts_nothing(tmp_path: Path, specload: Callable[..., Any]) -> N
 
 
 async def test_a_server_that_is_never_idle_is_waited_for_once(
-    hostile: Callable[..., Awaitable[Any]], tmp_path: Path
+    hostile: Callable[..., Awaitable[Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """H20: others' load is said of every block, and does not make a run of many blocks a day long."""
+    monkeypatch.setattr(edges, "BUSY_WAIT_S", 0.5)
     server = await hostile(running=3)
-    scrape = {"interval_s": 0.5, "timeout_s": 1, "idle_wait_s": 5}
+    scrape = {"interval_s": 0.5, "timeout_s": 1, "idle_wait_s": 3}
     file = write(
         tmp_path, {"only": {"url": server.url}}, warmup={"warmup_requests": 0}, scrape=scrape, repeats=1
     )  # fmt: skip
     result = await run_scenario(load_scenario(file), RunOptions(tmp_path / "runs"), Quiet())
-    edges = [idle for p in open_run(result.path).phases for idle in (p.idle_before, p.idle_after)]
-    assert [idle.reached if idle else None for idle in edges] == [False] * 4
-    waited = [idle.waited_s for idle in edges if idle]
-    assert waited[0] > 4 > max(waited[1:])
+    waits = [idle for p in open_run(result.path).phases for idle in (p.idle_before, p.idle_after)]
+    assert [idle.reached if idle else None for idle in waits] == [False] * 4
+    waited = [idle.waited_s for idle in waits if idle]
+    assert waited[0] > 2 > max(waited[1:])

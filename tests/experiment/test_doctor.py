@@ -2,6 +2,7 @@
 
 import io
 import json
+import sys
 from array import array
 from collections.abc import Callable
 from functools import partial
@@ -74,7 +75,14 @@ class Counting(httpx.AsyncBaseTransport):
         await self.inner.aclose()
 
 
-async def test_a_whole_visit() -> None:
+@pytest.fixture
+def briefly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A visit whose looks are short: whether a number is good is not asked."""
+    for name, seconds in (("WINDOW_S", 0.2), ("REQUESTS_S", 0.2), ("IDLE_S", 0.1)):
+        monkeypatch.setattr(sys.modules[doctor.__module__], name, seconds)
+
+
+async def test_a_whole_visit(briefly: None) -> None:
     """One step of two streams. Every number is there; whether it is good is the machine's affair."""
     made: list[Counting] = []
 
@@ -168,7 +176,9 @@ def test_nearest_rank() -> None:
     assert [_rank([3.0, 1.0, 2.0, 4.0], percent) for percent in (0, 50, 51, 99, 100)] == [1.0, 2.0, 3.0, 4.0, 4.0]
 
 
-def test_the_command(specload: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command(
+    specload: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, briefly: None
+) -> None:
     """JSON on stdout, the result kept for check. It climbs, here no further than the second step."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(driving, "doctor", partial(doctor, most_streams=64))

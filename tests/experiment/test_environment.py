@@ -28,6 +28,7 @@ from server_adapters.rehearsal.config import RehearsalConfig
 from server_adapters.rehearsal.serve import RehearsalServer
 
 Serve = Callable[..., Awaitable[str]]
+pytestmark = pytest.mark.usefixtures("forked_children")
 
 
 class Quiet:

@@ -250,7 +250,7 @@ async def test_drift_shows_as_acceptance(client: Client) -> None:
 async def test_a_cold_start_shows_as_time_to_first_token(client: Client) -> None:
     """C25: the same request, many times slower."""
     (warm,) = await client.drive(1)
-    await client.fault("cold_start", factor=40)
+    await client.fault("cold_start", factor=25)
     (cold,) = await client.drive(1)
     assert cold.timings is not None
     assert warm.timings is not None
@@ -260,9 +260,9 @@ async def test_a_cold_start_shows_as_time_to_first_token(client: Client) -> None
 
 
 @pytest.fixture
-async def scraper(server: str) -> AsyncIterator[Scraper]:
+async def scraper(server: str, forked_children: None) -> AsyncIterator[Scraper]:
     arm = ScrapeArm("base", "vllm", MODEL, (f"{server}/metrics",))
-    made = Scraper((arm,), interval_s=600, timeout_s=1.0)
+    made = Scraper((arm,), interval_s=600, timeout_s=0.5)
     await made.start()
     yield made
     await made.stop()

@@ -7,6 +7,7 @@ import json
 import resource
 import signal
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -177,7 +178,7 @@ async def test_a_full_disk_keeps_what_was_written_and_leaves_no_halves(
     128 requests, here of less than 200 kB: the first one fits however late it is written, and all of them do not."""
     server = await hostile()
     load = [{"kind": "concurrency", "concurrency": 2, "cases": 2000}]
-    full = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, 400_000))  # noqa: E731
+    full = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (400_000, 400_000))
     done = await cli("run", scenario({"url": server.url}, load=load), "--out", "runs", before=full)
     assert done.code == 1
     assert "File too large" in done.err
@@ -194,7 +195,7 @@ async def test_a_full_disk_keeps_what_was_written_and_leaves_no_halves(
 async def test_an_output_folder_on_a_full_disk_is_left_clean(
     cli: Cli, scenario: Callable[..., Path], tmp_path: Path
 ) -> None:
-    full = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))  # noqa: E731
+    full = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (1000, 1000))
     done = await cli("run", scenario({"url": "http://127.0.0.1:1"}), "--out", "runs", before=full)
     assert done.code == 2
     assert "--out" in done.err

@@ -22,6 +22,7 @@ from server_adapters.rehearsal.config import RehearsalConfig
 
 #: How much faster than the hardware they rehearse.
 NODES = {"fast": ("off", 40.0), "slow": ("off", 4.0), "drafting": ("draft:k=4", 4.0)}
+pytestmark = pytest.mark.usefixtures("forked_children")
 SPEEDUP = Query("speedup", "value", (("arm", "candidate"),))
 
 
@@ -51,7 +52,7 @@ def drive(tmp_path: Path) -> Callable[..., Any]:
     """drive(baseline's node, candidate's node, thresholds=…, **comparison) -> result; eight blocks of four requests."""
 
     async def run(baseline: str, candidate: str, thresholds: list[str] | None = None, **comparison: Any) -> RunResult:
-        lengths = {"input_len": {"kind": "fixed", "value": 40}, "output_len": {"kind": "fixed", "value": 24}}
+        lengths = {"input_len": {"kind": "fixed", "value": 40}, "output_len": {"kind": "fixed", "value": 10}}
         content = {
             "version": 1,
             "name": "nodes",

@@ -38,13 +38,13 @@ class Quiet:
     def live(self, segment: Segment, live: Live) -> None: ...
 
 
-async def test_draft_length_starts_its_servers_and_leaves_a_page(tmp_path: Path) -> None:
+async def test_draft_length_starts_its_servers_and_leaves_a_page(tmp_path: Path, forked_children: None) -> None:
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         port = s.getsockname()[1]
     short = [
         "sweep.over.k=[0, 3]", "sweep.over.concurrency=[1]", "sweep.repeats=1", "load.0.cases=4", "sweep.rounds=2",
-        "sweep.launch.options={model: 8b, draft_model: 0.5b, hardware: h100, speed: 2}",
+        "sweep.launch.options={model: 8b, draft_model: 0.5b, hardware: h100, speed: 6}",
         "warmup.warmup_requests=2", "scrape.interval_s=0.5",
     ]  # fmt: skip
     loaded = load_scenario(SCENARIOS / "draft_length.yaml", short, {"server": f"http://127.0.0.1:{port}"})

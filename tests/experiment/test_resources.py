@@ -94,7 +94,7 @@ async def test_energy_and_cost_of_a_real_run(
     per_million = 2 * PRICE / 3600 / rates.net_tokens_per_s.value * 1e6
     assert use.cost_per_million_output_tokens.value == pytest.approx(per_million)
     assert use.memory_peak_bytes.value == 2 * 71234 * MIB
-    assert (use.dram_active.value, use.power_watts.value) == (0.625, pytest.approx(WATTS))
+    assert (use.dram_active.value, use.power_watts.value) == pytest.approx((0.625, WATTS))
     assert arm.background_power_watts.value == pytest.approx(WATTS)
     assert arm.kv_capacity_tokens.value is not None
     assert use.process_rss_peak_bytes.value is not None

@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import os
 import signal
 import socket
-import sys
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,6 +28,7 @@ from loadgen.verdict import Result
 
 ROOT = Path(__file__).resolve().parents[2]
 MakeScenario = Callable[..., Path]
+StartCommand = Callable[..., Awaitable[Any]]
 
 
 def free_port() -> int:
@@ -46,27 +45,21 @@ class Session:
     err: str
 
 
-async def session(folder: Path, *args: str | Path, until: Callable[[], bool] | None = None, sent: int = 0) -> Session:
+async def session(
+    command: StartCommand, *args: str | Path, until: Callable[[], bool] | None = None, sent: int = 0
+) -> Session:
     """Run `specload sweep`; once `until` holds, send the signal to its whole group, as a terminal would."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "loadgen", "sweep", *map(str, args), cwd=folder, start_new_session=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
-    whole = asyncio.ensure_future(process.communicate())
-    try:
-        deadline = time.monotonic() + 300
-        while until is not None and not whole.done():
-            assert time.monotonic() < deadline
-            if until():
-                os.killpg(process.pid, sent)
-                break
-            await asyncio.sleep(0.02)
-        out, err = await asyncio.wait_for(whole, 300)
-    finally:
-        if process.returncode is None:
-            process.terminate()
-    assert process.returncode is not None
-    return Session(process.returncode, out.decode(), err.decode())
+    process = await command("sweep", *args)
+    whole = asyncio.gather(process.stdout.read(), process.stderr.read())
+    deadline = time.monotonic() + 300
+    while until is not None and not whole.done():
+        assert time.monotonic() < deadline
+        if until():
+            process.signal_group(sent)
+            break
+        await asyncio.sleep(0.02)
+    out, err = await asyncio.wait_for(whole, 300)
+    return Session(await process.wait(), out.decode(), err.decode())
 
 
 def measuring(folder: Path, number: str, runs_before: int = 0) -> Callable[[], bool]:
@@ -96,7 +89,9 @@ def valid_or_starved(visit: dict[str, Any]) -> bool:
     return bool(last["state"] == "done" or (last["state"] == "failed" and last["reason"].startswith("invalid: ")))
 
 
-async def test_a_k_sweep_is_interrupted_killed_and_resumed(scenario: MakeScenario, tmp_path: Path) -> None:
+async def test_a_k_sweep_is_interrupted_killed_and_resumed(
+    command: StartCommand, scenario: MakeScenario, tmp_path: Path
+) -> None:
     """k = 0, 2 and 17, which the engine refuses: a failed point, recorded with its reason, does not end the sweep. What
     was measured before Ctrl-C and before SIGKILL stays as it is; what was cut is kept, marked and made again."""
     port = free_port()
@@ -110,7 +105,7 @@ async def test_a_k_sweep_is_interrupted_killed_and_resumed(scenario: MakeScenari
         },
     )
     order = {p.values["k"]: f"{number:03d}" for number, p in enumerate(plan_sweep(load_scenario(file)).visits)}
-    first = await session(tmp_path, file, until=measuring(tmp_path, order[2]), sent=signal.SIGINT)
+    first = await session(command, file, until=measuring(tmp_path, order[2]), sent=signal.SIGINT)
     assert first.code == 130, first.err
     assert "--resume" in first.err
     (folder,) = (tmp_path / "runs").glob("*-sweep-*")
@@ -120,7 +115,7 @@ async def test_a_k_sweep_is_interrupted_killed_and_resumed(scenario: MakeScenari
     assert [a["state"] for a in visits(folder)[int(order[2])]["attempts"]] == ["interrupted"]
 
     second = await session(
-        tmp_path, file, "--resume", folder, until=measuring(tmp_path, order[2], 1), sent=signal.SIGKILL
+        command, file, "--resume", folder, until=measuring(tmp_path, order[2], 1), sent=signal.SIGKILL
     )
     assert second.code == -signal.SIGKILL, second.err
     before = visits(folder)
@@ -130,7 +125,7 @@ async def test_a_k_sweep_is_interrupted_killed_and_resumed(scenario: MakeScenari
                 for v in before for a in v["attempts"] if a["directory"] and a["state"] == "done"}  # fmt: skip
     cuts = sorted(f.parent for f in (folder / before[int(order[2])]["attempts"][-1]["folder"]).glob("*/manifest.json"))
 
-    third = await session(tmp_path, file, "--resume", folder, "--textfile", tmp_path / "sweep.prom")
+    third = await session(command, file, "--resume", folder, "--textfile", tmp_path / "sweep.prom")
     assert third.code == 98, third.err
     after = visits(folder)
     for was, now in zip(before, after, strict=True):
@@ -142,7 +137,7 @@ async def test_a_k_sweep_is_interrupted_killed_and_resumed(scenario: MakeScenari
     assert [folder / a["directory"] for a in marked[:2]] == cuts
     assert "by the user" in marked[0]["reason"]
     assert "killed while it ran" in marked[1]["reason"]
-    assert valid_or_starved(after[int(order[2])])
+    assert valid_or_starved(after[int(order[2])]), marked
     _refused(folder, after[int(order[17])])
     _reported(folder, third, tmp_path / "sweep.prom")
     with socket.socket() as s:

@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import signal
-import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -21,7 +20,6 @@ from loadgen.plan import build_plan
 from loadgen.record import RunData, open_run
 from loadgen.scenario import LoadedScenario, Scenario, load_scenario
 
-ROOT = Path(__file__).resolve().parents[2]
 Hostile = Callable[..., Awaitable[Any]]
 Cli = Callable[..., Awaitable[Any]]
 TheRun = Callable[[], tuple[Path, dict[str, Any]]]
@@ -65,7 +63,7 @@ async def test_the_command_line_takes_a_number_of_workers(
     done = await cli("run", file, "--out", "runs", "--workers", "2")
     assert done.code in (0, 98), done.said  # 98: a busy machine measures nothing well
     path, manifest = the_run()
-    assert (manifest["workers"], manifest["state"]) == (2, "finished")
+    assert (manifest["workers"], manifest["state"]) == (2, "finished"), manifest["stop_reason"]
     rows = rows_of(path)
     assert Counter(row["phase"] for row in rows) == {"warmup": 4, "measure": 30}
     assert {row["worker"] for row in rows if row["phase"] == "measure"} == {0, 1}
@@ -189,16 +187,13 @@ async def test_a_run_that_lost_its_only_worker_ends_with_98(
 
 
 async def test_workers_do_not_outlive_a_killed_coordinator_and_close_their_records(
-    hostile: Hostile, scenario: MakeScenario, tmp_path: Path
+    hostile: Hostile, command: Callable[..., Awaitable[Any]], scenario: MakeScenario, tmp_path: Path
 ) -> None:
     """F14: end of file on the pipe: they cut what is in flight, write it down and go."""
     server = await hostile()
     server.misbehave = lambda n, _headers: setattr(server, "pause_s", 0.05)
     file = scenario({"url": server.url}, load=[{"kind": "concurrency", "concurrency": 4, "duration_s": 300}])
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "loadgen", "run", str(file), "--out", "runs", "--workers", "2", cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)}, stderr=asyncio.subprocess.DEVNULL,
-    )  # fmt: skip
+    process = await command("run", file, "--out", "runs", "--workers", "2")
 
     def recorded() -> Iterator[RunData]:
         return (open_run(file.parent) for file in tmp_path.glob("runs/*/requests-0.arrow"))
@@ -208,11 +203,11 @@ async def test_workers_do_not_outlive_a_killed_coordinator_and_close_their_recor
 
     async with asyncio.timeout(60):
         while {r["worker"] for r in rows() if r["phase"] == "measure"} != {0, 1}:
-            assert process.returncode is None
+            assert psutil.pid_exists(process.pid)
             await asyncio.sleep(0.1)
     children = psutil.Process(process.pid).children()
     before = {(r["phase"], r["seq"]) for r in rows()}
-    process.kill()
+    os.kill(process.pid, signal.SIGKILL)
     await process.wait()
     _, alive = await asyncio.to_thread(psutil.wait_procs, children, timeout=30)
     assert not alive
