@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from loadgen.errors import TargetUnusable
-from loadgen.experiment import check, compare_two, judge_run, preflight, save_judged, save_report
+from loadgen.experiment import canary_keys, check, compare_two, judge_run, preflight, save_judged, save_report
 from loadgen.record import open_run
 from loadgen.report import asked_in_all, caps_of, cost_of, planned_load
 from loadgen.scenario import LoadedScenario, Scenario
@@ -22,7 +22,7 @@ def loaded_of(start: Start) -> LoadedScenario:
     overrides = {key: orjson.loads(value) for key, _, value in (o.partition("=") for o in start.overrides)}
     return compose(
         start.text.encode(), start.name, start.base, overrides=overrides, arms=start.arms,
-        environment=start.environment, caps=start.caps,
+        environment=start.environment, caps=start.caps, resolve=start.resolve, canary=start.watching is not None,
     )  # fmt: skip
 
 
@@ -41,6 +41,20 @@ def planned(start: Start) -> dict[str, Any]:
         "notes": list(found.notes),
         "workers": found.workers,
         "warnings": list(found.warnings),
+    }
+
+
+def watched(start: Start) -> dict[str, Any]:
+    """What a canary's monitor will do, without a look at its targets. Raises ScenarioError."""
+    loaded = loaded_of(start)
+    keys = canary_keys(loaded)
+    return {
+        "arms": [name for name in loaded.scenario.arms if name != loaded.scenario.baseline],
+        "window_s": keys.window_s,
+        "probes_per_s": None if keys.probes is None else keys.probes.requests_per_s,
+        "webhooks": len(keys.webhooks),
+        "on_fail": keys.on_fail,
+        "dry_run": keys.dry_run,
     }
 
 

@@ -22,6 +22,8 @@ from loadgen.export import FAMILIES, LANE, Counted, Metrics, MetricsTold, Series
 
 #: Lanes beyond those that runs at once need.
 SPARE = 2
+#: What is 0 as soon as a run or a canary's monitor has ended.
+_OF_NOW = ("run_active", "canary_active", "inflight_requests", "target_concurrency", "target_rate_per_second")
 
 
 @dataclass
@@ -42,13 +44,15 @@ class _Lane:
 
 
 class Lanes:
-    """Thread-safe. `now`: seconds, monotonic."""
+    """Thread-safe. `now`: seconds, monotonic. `canaries`: monitors that have lanes beside the runs."""
 
-    def __init__(self, at_once: int, grace_s: float, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, at_once: int, grace_s: float, now: Callable[[], float] = time.monotonic, canaries: int = 0
+    ) -> None:
         self._now = now
         self._grace_s = grace_s
         self._lock = Lock()
-        self._lanes = [_Lane() for _ in range(at_once + SPARE)]
+        self._lanes = [_Lane() for _ in range(at_once + canaries + SPARE)]
         for lane in self._lanes[:at_once]:
             lane.numbers["run_active", ()] = 0.0
 
@@ -105,7 +109,7 @@ class Lanes:
         with self._lock:
             lane = self._lanes[number]
             lane.active = False
-            for name in ("run_active", "inflight_requests", "target_concurrency", "target_rate_per_second"):
+            for name in _OF_NOW:
                 for series in [s for s in lane.numbers if s[0] == name]:
                     lane.numbers[series] = 0.0
             lane.forget_at_s[lane.run] = self._now() + self._grace_s

@@ -12,6 +12,7 @@ import orjson
 from loadgen.errors import ScenarioError
 from loadgen.service.background import Busy, JobFailed
 from loadgen.service.compose import checked_text, named_targets
+from loadgen.service.elsewhere import refused_urls
 from loadgen.service.jobs import planned
 from loadgen.service.problems import Problem
 from loadgen.service.registry import RunRow, RunState
@@ -36,6 +37,8 @@ async def offer(
         document = checked_text(kept.data, kept.name, uploaded=kept.source == "uploaded")
         named, problems = named_targets(document, arms)
         problems += service.targets.unknown(named)
+        if document.value.get("experiment") == "drill":
+            problems += refused_urls(service.outgoing, document, "drill")
         if problems:
             raise ScenarioError(problems)
         row = RunRow(

@@ -60,6 +60,15 @@ MIGRATIONS: tuple[str, ...] = (
         PRIMARY KEY (who, key)
     );
     """,
+    # 3: what the newest look at a target has found
+    """
+    CREATE TABLE target_looks (
+        name TEXT PRIMARY KEY,
+        at TEXT NOT NULL,
+        who TEXT NOT NULL,
+        found TEXT NOT NULL
+    );
+    """,
 )
 
 

@@ -74,6 +74,15 @@ class RunFilter:
 
 
 @dataclass(frozen=True, slots=True)
+class TargetLook:
+    """The newest look at a target. `found`: as the API answers it (`TargetCheckOut`)."""
+
+    at: str
+    who: str
+    found: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class AuditRow:
     """Who did what. `hash` is over the row and `previous`, the hash of the row before."""
 

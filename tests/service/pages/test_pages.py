@@ -102,7 +102,7 @@ async def test_empty_pages_say_that_they_are(opened, who: str) -> None:
         assert "No run is like that." in (await look(service, "/runs?state=failed&target=one")).words
         assert "No run is like that." in (await look(service, "/runs?state=nonsense")).words
         assert "There are no ended runs with records yet." in (await look(service, "/compare")).words
-        assert "none since the service began" in (await look(service, "/targets")).words
+        assert "nobody has looked yet" in (await look(service, "/targets")).words
         for path in ("/runs/new", "/audit"):
             assert ("Not allowed" in (await look(service, path, 200 if operator else 403)).words) != operator
         here = [a.words for a in runs.all("nav")[0].all("a") if "aria-current" in a.attributes]
