@@ -103,6 +103,11 @@ class Monitors:
         monitor.state = "stopping"
         process.stop(f"the user {who}")
 
+    async def all_over(self) -> None:
+        """Until none is going."""
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
     async def close(self) -> None:
         self._closing = True
         for process in self._processes.values():
