@@ -78,7 +78,8 @@ class Monitors:
         going = [one for one in self._all.values() if not one.over]
         if (same := next((one for one in going if one.scenario == scenario), None)) is not None:
             return f"this canary is being watched already: {same.id}"
-        return f"{self._most} canaries are being watched (limits.canaries)" if len(going) >= self._most else None
+        full = f"as many canaries are being watched as may be (limits.canaries: {self._most})"
+        return full if len(going) >= self._most else None
 
     def begin(self, monitor: Monitor, start: Start) -> None:
         """Raises Refusal."""
@@ -103,20 +104,19 @@ class Monitors:
         monitor.state = "stopping"
         process.stop(f"the user {who}")
 
-    async def all_over(self) -> None:
-        """Until none is going."""
+    async def all_over(self, within_s: float | None = None) -> None:
+        """Wait until none is going."""
         if self._tasks:
-            await asyncio.wait(self._tasks)
+            await asyncio.wait(self._tasks, timeout=within_s)
 
     async def close(self) -> None:
         self._closing = True
         for process in self._processes.values():
             process.stop("the end of the service")
-        for end in (lambda one: None, RunProcess.kill):
-            for process in self._processes.values():
-                end(process)
-            if self._tasks:
-                await asyncio.wait(self._tasks, timeout=STOP_TIMEOUT_S)
+        await self.all_over(STOP_TIMEOUT_S)
+        for process in self._processes.values():
+            process.kill()
+        await self.all_over(STOP_TIMEOUT_S)
         self._spawner.close()
 
     def _hear(self, monitor: Monitor, lane: int, message: Up) -> None:

@@ -22,11 +22,13 @@ from loadgen.service.state import Service, log
 
 @dataclass(frozen=True)
 class Offer:
-    """A scenario that can be run on these targets. `plan`: what it asks for (`loadgen.service.jobs.planned`)."""
+    """A scenario that can be run on these targets. `plan`: what it asks for (`loadgen.service.jobs.planned`).
+    `kind`: its experiment."""
 
     kept: Kept
     arms: dict[str, str]
     plan: dict[str, Any]
+    kind: str
 
 
 async def offer(
@@ -56,7 +58,7 @@ async def offer(
     except JobFailed as error:
         log.error("a scenario could not be planned: %s", service.redact(str(error)))
         raise Problem(422, "unusable-scenario", "the scenario cannot be planned; see the service's log") from None
-    return Offer(kept, named, plan)
+    return Offer(kept, named, plan, str(document.value.get("experiment", "run")))
 
 
 def unusable(service: Service, error: ScenarioError) -> Problem:

@@ -111,7 +111,7 @@ async def test_a_monitor_that_cannot_begin_says_why(opened, tmp_path: Path) -> N
         assert answer.status_code == 303
         path = answer.headers["location"]
         full = checked(await send(service, "/canaries", scenario="other"), 422)
-        assert "1 canaries are being watched (limits.canaries)" in full.words
+        assert "as many canaries are being watched as may be (limits.canaries: 1)" in full.words
         (now,) = [e for e in (await look(service, path)).all("div") if e.attributes.get("id") == "now"]
         assert now.attributes["data-every"] == "2.0"
         await service.service.monitors.all_over()

@@ -108,6 +108,7 @@ def adopt(registry: Registry, folder: Path) -> list[RunRow]:
                 verdict=verdict,
                 validity=validity,
                 path=entry.path,
+                kind=entry.kind,
             )
         )
     return adopted
