@@ -24,7 +24,7 @@ from loadgen.experiment.demo import demo_rehearsal, demo_vllm
 from loadgen.experiment.doctor import doctor
 from loadgen.experiment.doctor_table import render_doctor
 from loadgen.experiment.driving import DEFAULT_TRANSPORT, worker_count
-from loadgen.experiment.ending import Ending, ending_of
+from loadgen.experiment.ending import Ending, ending_of, worst_word
 from loadgen.experiment.init import ServerReport, describe_server
 from loadgen.experiment.judging import Judged, judge_run, save_found, save_judged, save_report
 from loadgen.experiment.lengths import measure_lengths
@@ -113,4 +113,5 @@ __all__ = [
     "watch",
     "window_lines",
     "worker_count",
+    "worst_word",
 ]

@@ -10,7 +10,18 @@ from typing import Any
 import orjson
 
 from loadgen.errors import TargetUnusable
-from loadgen.experiment import canary_keys, check, compare_two, judge_run, preflight, save_judged, save_report
+from loadgen.experiment import (
+    canary_keys,
+    check,
+    compare_two,
+    found_in,
+    judge_run,
+    preflight,
+    save_found,
+    save_judged,
+    save_report,
+    worst_word,
+)
 from loadgen.record import open_run
 from loadgen.report import asked_in_all, caps_of, cost_of, planned_load
 from loadgen.scenario import LoadedScenario, Scenario
@@ -59,13 +70,16 @@ def watched(start: Start) -> dict[str, Any]:
 
 
 def recomputed(path: str) -> tuple[str | None, str]:
-    """summary.json, verdict.json and report.html of a run from its records; verdict and validity. Raises
-    StorageError."""
+    """summary.json, verdict.json, what an experiment found, and report.html of a run from its records; verdict and
+    validity. Raises StorageError."""
     run = open_run(path)
-    judged = judge_run(run)
+    judged, found = judge_run(run), found_in(run)
     save_judged(Path(path), judged)
-    save_report(Path(path), judged.summary, run.manifest)
-    return None if judged.verdict is None else judged.verdict.verdict, judged.summary.validity.state
+    if found is not None:
+        save_found(Path(path), found)
+    save_report(Path(path), judged.summary, run.manifest, found)
+    said = None if judged.verdict is None else judged.verdict.verdict
+    return worst_word(said, None if found is None else found.state), judged.summary.validity.state
 
 
 def compared(first: str, second: str) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from loadgen.experiment import (
     ending_of,
     run_canary,
     run_experiment,
+    worst_word,
 )
 from loadgen.export import Metrics, MetricsTeller
 from loadgen.plan import Plan, Segment
@@ -164,8 +165,11 @@ class Run:
 
     def _judged(self, result: RunResult) -> Ended:
         ending, why = ending_of(result)
-        verdict = None if result.verdict is None else result.verdict.verdict
+        found = None if result.found is None else result.found.state
+        verdict = worst_word(None if result.verdict is None else result.verdict.verdict, found)
         reason = result.reason if result.state != "finished" else why
+        if reason is None and result.found is not None and found == verdict != "pass":
+            reason = f"{result.found.kind}: {found}; the report says why"
         return self._ended(ending, result.state, reason, (), verdict, result.summary.validity.state)
 
     def _ended(
