@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, SecretStr, model_validator
 
-from loadgen.scenario.arms import Command, HostName, IpText, SecretSource, header_problems
-from loadgen.scenario.base import BaseUrl, Loc, Model, PageUrl, Seconds, refuse
+from loadgen.scenario.arms import Command, HostName, SecretSource, header_problems
+from loadgen.scenario.base import BaseUrl, IpText, Loc, Model, PageUrl, Seconds, refuse
 from loadgen.scenario.secrets import read_secret
 from loadgen.scenario.tls import TlsKeys
 

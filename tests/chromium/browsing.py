@@ -90,17 +90,25 @@ class Wire:
         self._port = port
         self._whole = True
         self._open: set[socket.socket] = set()
+        self._threads: list[Thread] = []
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
 
     def __enter__(self) -> Wire:
-        Thread(target=self._accept, daemon=True).start()
+        self._begin(self._accept)
         return self
+
+    def _begin(self, work: Callable[..., None], *arguments: Any) -> None:
+        self._threads.append(Thread(target=work, args=arguments, daemon=True))
+        self._threads[-1].start()
 
     def __exit__(self, *_: object) -> None:
         self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
         self.cut()
+        for thread in self._threads:
+            thread.join(20)
+        for one in (self._listener, *self._open):
+            one.close()
 
     def cut(self) -> None:
         self._whole = False
@@ -121,7 +129,7 @@ class Wire:
                 far = socket.create_connection(("127.0.0.1", self._port))
                 self._open |= {near, far}
                 for ends in ((near, far), (far, near)):
-                    Thread(target=self._carry, args=ends, daemon=True).start()
+                    self._begin(self._carry, *ends)
 
     def _carry(self, source: socket.socket, sink: socket.socket) -> None:
         with suppress(OSError):

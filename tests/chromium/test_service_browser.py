@@ -105,9 +105,12 @@ def number_of(page: Page, name: str) -> int:
     return int(row.locator("td").first.inner_text().replace(",", "")) if row.count() else 0
 
 
-def stop(page: Page) -> None:
-    """By the button, which then offers to cut; the end is told on the same page."""
+def press_stop(page: Page) -> None:
     page.get_by_role("button", name="Stop this run").click()
+
+
+def ended(page: Page) -> None:
+    """It was stopped by the button; the end is told on the same page."""
     until(page.locator("#result").is_visible, "the run has ended")
     assert "The run is interrupted." in page.locator("#result").inner_text()
     said = page.locator("#said").inner_text()
@@ -140,10 +143,7 @@ def test_a_run_is_started_watched_and_read_and_another_stopped(
         beside = page.context.new_page()
         beside.goto(f"/runs/{running}")
         until(lambda: points(beside, "load") >= 1, "the other run is watched")
-        stop(beside)
-        assert service.run(running)["state"] == "interrupted"
-        assert not page.locator("#result").is_visible()
-
+        press_stop(beside)
         for chart in ("load", "flight", "ttft", "acceptance", "rollback"):
             until(lambda chart=chart: points(page, chart) >= 2, chart)
         page.locator("#c-acceptance summary").click()
@@ -151,7 +151,11 @@ def test_a_run_is_started_watched_and_read_and_another_stopped(
         assert_of_one_look(page)
         heads = set(page.locator("#c-acceptance thead th").all_inner_texts())
         assert {"base, code", "base, short_qa"} <= heads
-        stop(page)
+        ended(beside)
+        assert service.run(running)["state"] == "interrupted"
+        assert not page.locator("#result").is_visible()
+        press_stop(page)
+        ended(page)
         page.get_by_role("link", name="Open its report").click()
         report = page.frame_locator("iframe.report")
         report.locator('html[data-drawn="light"]').wait_for(state="attached", timeout=DRAWN_MS)
@@ -166,12 +170,12 @@ def test_a_run_is_started_watched_and_read_and_another_stopped(
 
 
 def assert_of_one_look(page: Page) -> None:
-    """Sentence, numbers, every chart and the tables beside them."""
-    seconds = page.evaluate("""() => [
-      Number(document.getElementById("live").dataset.shown),
+    """Sentence, numbers, and every chart."""
+    said, *seconds = page.evaluate("""() => [
+      document.getElementById("as-of").textContent, Number(document.getElementById("live").dataset.shown),
       ...[...document.querySelectorAll("[data-chart]")].flatMap((plot) => (plot.data || []).map((t) => t.x.at(-1)))]""")
     assert len(set(seconds)) == 1, seconds
-    assert f"as of second {round(seconds[0])} " in page.locator("#as-of").inner_text()
+    assert f"as of second {round(seconds[0])} " in said
 
 
 def test_the_keyboard_alone_starts_a_run(browser: Browser, service: Served) -> None:
@@ -218,7 +222,7 @@ def test_every_page_is_quiet_fits_and_is_named(browser: Browser, service: Served
             assert page.evaluate(FITS), path
             for theme in ("dark", "light"):
                 page.emulate_media(color_scheme=theme)
-                assert (luminance(page) > 0.5) == (theme == "light"), path
+                until(lambda theme=theme: (luminance(page) > 0.5) == (theme == "light"), f"{path} is {theme}", 20)
             page.set_viewport_size({"width": 420, "height": 800})
             until(lambda: page.evaluate("innerWidth") == 420 and page.evaluate(FITS), f"{path} fits", 20)
         seen.quiet()
@@ -290,15 +294,15 @@ def stream(looks: int) -> bytes:
 
 
 def test_a_long_run_keeps_the_page_small(browser: Browser, service: Served) -> None:
-    """2,400 looks: the whole course is drawn, thinned."""
+    """1,400 looks: the whole course is drawn, thinned."""
     with browsing(browser, service) as (page, seen):
-        page.route("**/events", lambda route: route.fulfill(body=stream(1200), content_type="text/event-stream"))
+        page.route("**/events", lambda route: route.fulfill(body=stream(700), content_type="text/event-stream"))
         page.goto("/runs/odd/live")
         until(page.locator("#result").is_visible, "the run has ended")
         kept = int(page.locator("#live").get_attribute("data-looks") or 0)
         assert 300 <= kept <= 600
         last = "document.querySelector('[data-chart=flight]').data[0].x.at(-1)"
-        until(lambda: points(page, "flight") in (kept, kept + 1) and page.evaluate(last) == 2399, "all are drawn")
+        until(lambda: points(page, "flight") in (kept, kept + 1) and page.evaluate(last) == 1399, "all are drawn")
         assert_of_one_look(page)
-        assert number_of(page, "sent since the start") == 2399
+        assert number_of(page, "sent since the start") == 1399
         seen.quiet()

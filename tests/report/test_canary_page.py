@@ -39,7 +39,8 @@ def test_checks() -> None:
     assert table.caption == "Checks, with 95 % intervals"
     cells = [[c if isinstance(c, str) else c.text for c in row.cells] for row in table.rows]
     assert cells == [
-        ["speedup", "probes", "ok", "≥ 1.00×", "1.50× [1.25, 2.00]", "1,500 pairs", "pass", "0", "1.50× [1.25, 2.00]", "pass"],
+        ["speedup", "probes", "ok", "≥ 1.00×", "1.50× [1.25, 2.00]", "1,500 pairs", "pass", "0", "1.50× [1.25, 2.00]",
+         "pass"],
         ["acceptance", "counters", "no data", "≥ 40.0\xa0%", "–", "0 drafted tokens", "no data", "0", "–", "no data"],
         ["tpot_p95_ratio", "probes", "fail", "≤ 1.25×", "∞ [2.00, ∞]", "1,500 pairs", "fail", "3", "1.50× [1.25, 2.00]",
          "unclear"],

@@ -19,7 +19,7 @@ OFF = dict.fromkeys(
     ("acceptance_ratio", "rollback", "speedup", "tpot_p50_ratio", "tpot_p95_ratio", "ttft_p95_ratio", "error_share")
 )
 PROBED: dict[str, Any] = {
-    "window_s": 2.0, "counters": False, "probes": {"requests_per_s": 20.0}, "grace_windows": 0,
+    "window_s": 2.0, "counters": False, "probes": {"requests_per_s": 40.0}, "grace_windows": 0,
     "least_draft_tokens": 20, "least_requests": 5, "limits": {"acceptance": 0.05, **OFF}, "on_fail": "switch",
     "switch": {"off": {"kind": "adapter"}},
 }  # fmt: skip

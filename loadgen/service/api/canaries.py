@@ -22,7 +22,11 @@ from loadgen.service.state import Service
 from loadgen.service.watches import watch, watchable
 
 router = router_of("canaries")
-_EXAMPLE = {"scenario": "canary", "arms": {"baseline": "vllm-stable", "candidate": "vllm-canary"}, "dry_run": True}
+_EXAMPLE: dict[str, Any] = {
+    "scenario": "canary",
+    "arms": {"baseline": "vllm-stable", "candidate": "vllm-canary"},
+    "dry_run": True,
+}
 CanaryId = Annotated[
     str,
     Path(
