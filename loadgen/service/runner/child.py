@@ -165,6 +165,7 @@ class Run:
 
     def _judged(self, result: RunResult) -> Ended:
         ending, why = ending_of(result)
+        self._told.path = result.path
         found = None if result.found is None else result.found.state
         verdict = worst_word(None if result.verdict is None else result.verdict.verdict, found)
         reason = result.reason if result.state != "finished" else why
