@@ -52,15 +52,18 @@ class Lanes:
         self._now = now
         self._grace_s = grace_s
         self._lock = Lock()
-        self._lanes = [_Lane() for _ in range(at_once + canaries + SPARE)]
+        self._lanes = [_Lane() for _ in range(at_once + SPARE + canaries)]
+        self._of_runs = range(at_once + SPARE)
         for lane in self._lanes[:at_once]:
             lane.numbers["run_active", ()] = 0.0
 
-    def begin(self) -> int:
-        """A lane for a run: the first that is free and forgotten, else the one whose run ended longest ago."""
+    def begin(self, *, canary: bool = False) -> int:
+        """A lane for a run: the first that is free and forgotten, else the one whose run ended longest ago. Canaries
+        have theirs apart, so that runs are not spread over more lanes."""
         with self._lock:
             self._forget()
-            free = [i for i, lane in enumerate(self._lanes) if not lane.active]
+            lanes = range(len(self._of_runs), len(self._lanes)) if canary else self._of_runs
+            free = [i for i in lanes if not self._lanes[i].active]
             number = min(free, key=lambda i: (max(self._lanes[i].forget_at_s.values(), default=0.0), i))
             lane = self._lanes[number]
             for series in [s for s in lane.numbers if FAMILIES[s[0]].of_run]:

@@ -88,7 +88,7 @@ class Monitors:
         self._all[monitor.id] = monitor
         for old in [one.id for one in self._all.values() if one.over][: max(0, len(self._all) - KEPT)]:
             del self._all[old]
-        lane = self._lanes.begin()
+        lane = self._lanes.begin(canary=True)
         process = RunProcess(start, self._targets.redact, lambda up: self._hear(monitor, lane, up), self._spawner)
         self._processes[monitor.id] = process
         task = asyncio.create_task(self._to_its_end(monitor, process, lane))
