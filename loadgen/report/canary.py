@@ -47,8 +47,8 @@ def _checks(result: Mapping[str, Any]) -> Table:
             str(check["failing_windows"]), _number(pooled, unit), pooled["result"].replace("_", " "),
         ]  # fmt: skip
         rows.append(Row(cells, _TONES.get(check["state"], "")))
-    head = ("check", "from", "state", "limit", "newest window", "n", "it", "failing in a row", "last windows together",
-            "they")  # fmt: skip
+    head = ("check", "from", "state", "limit", "newest window", "n", "it shows", "failing in a row",
+            "last windows together", "they show")  # fmt: skip
     return Table("Checks, with 95 % intervals", head, rows, 4)
 
 
