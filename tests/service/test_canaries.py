@@ -150,6 +150,8 @@ async def test_a_canarys_page(opened, tmp_path: Path, who: str) -> None:
         runs = await look(service, "/runs")
         assert f"/canaries/{canary_id}" in [a.attributes["href"] for a in runs.all("a")]
         assert f"/canaries/{canary_id}" not in (await service.client.get("/runs?state=failed")).text
+        write_canary(folder, 0)
+        assert "Verdict now: none yet" in (await look(service, f"/canaries/{canary_id}")).words
         old = {"window_ended": "2026-11-29T07:00:00.000Z"}
         write_canary(folder, 1, **old)
         assert "it says nothing of now" in (await look(service, f"/canaries/{canary_id}")).words

@@ -67,7 +67,21 @@ class Shown:
         """Another one: there is something new to see. A state of now changes by time alone, too."""
         r = self.result
         seen = () if r is None else (r.windows, r.state, r.verdict, len(r.notes), sum(r.calls_by_result.values()))
-        return "-".join(map(str, (self.doing, *seen, "" if self.now is None else self.now.word)))
+        return "-".join(map(str, (self.doing, *seen, self.aside is None)))
+
+    @property
+    def word(self) -> str:
+        """pass, fail or inconclusive: of now while it goes on, else as it ended; "none yet" before the first window."""
+        if self.now is not None:
+            return "none yet" if self.now.word == "running" else self.now.word
+        return "none yet" if self.result is None else self.result.verdict
+
+    @property
+    def aside(self) -> str | None:
+        """Why it says nothing of now, where that is not its windows' own reason: none has ended, or not lately."""
+        if self.now is None or self.result is None or self.now.word in ("pass", "fail"):
+            return None
+        return None if self.now.reason == "; ".join(self.result.reasons[:3]) else self.now.reason
 
 
 def _shown(service: Service, canary_id: str, result: CanaryResult | None) -> Shown:
