@@ -6,6 +6,7 @@ address that was checked.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from typing import Any, Literal
 
@@ -30,8 +31,10 @@ def refused_urls(outgoing: Outgoing, document: Document, part: Part) -> list[str
 
 async def resolved(outgoing: Outgoing, text: str, part: Part) -> dict[str, str]:
     """Host to the address that is connected to. Raises Refused."""
-    try:
-        value = document_of(text.encode(), "scenario").value
+    if part not in text:
+        return {}
+    try:  # a long text takes long to read: not on the loop
+        value = (await asyncio.to_thread(document_of, text.encode(), "scenario")).value
     except ScenarioError:
         return {}  # which is said when it is composed
     if part == "drill" and value.get("experiment") != "drill":

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from fastapi.concurrency import run_in_threadpool
+
 from loadgen.errors import ScenarioError
 from loadgen.experiment import new_canary_id
 from loadgen.service.background import Busy, JobFailed
@@ -36,7 +38,7 @@ class Watchable:
 async def watchable(service: Service, kept: Kept, arms: Mapping[str, str]) -> Watchable:
     """Nothing is asked of the targets. Raises Problem 422 with everything that is wrong, 503."""
     try:
-        document = checked_text(kept.data, kept.name, uploaded=kept.source == "uploaded")
+        document = await run_in_threadpool(checked_text, kept.data, kept.name, uploaded=kept.source == "uploaded")
         named, problems = named_targets(document, arms)
         problems += service.targets.unknown(named)
         problems += refused_urls(service.outgoing, document, "canary")
