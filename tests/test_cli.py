@@ -20,6 +20,7 @@ from loadgen.cli.base import line
 from loadgen.experiment import RunResult
 from loadgen.experiment.ceiling import cpu_count
 from loadgen.record import open_run
+from tests.service.canary_files import write_canary
 
 ROOT = Path(__file__).resolve().parents[1]
 Specload = Callable[..., subprocess.CompletedProcess[str]]
@@ -186,7 +187,7 @@ def test_schemas_are_json_schema(specload: Specload, what: str) -> None:
     Draft202012Validator.check_schema(json.loads(specload("schema", what).stdout))
 
 
-def test_runs_shows_verdicts_and_sweeps(specload: Specload, tmp_path: Path) -> None:
+def test_runs_shows_verdicts_sweeps_and_canaries(specload: Specload, tmp_path: Path) -> None:
     """A verdict that cannot be read is none; a sweep says how far it has come, a broken one why it cannot be read."""
     for name in ("judged", "torn"):
         shutil.copytree(ROOT / "tests" / "data" / "runs" / "small", tmp_path / name)
@@ -194,9 +195,14 @@ def test_runs_shows_verdicts_and_sweeps(specload: Specload, tmp_path: Path) -> N
     (tmp_path / "torn" / "verdict.json").write_text('{"verdict": ')
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "sweep.json").write_text("{}")
+    write_canary(tmp_path / "20261130T070600Z-odd-canary-1a2b3c", windows=4)
     found = json.loads(specload("runs", "--out", tmp_path, "--json").stdout)
     rows = {Path(row["path"]).name: row for row in found}
     assert (rows["judged"]["verdict"], rows["torn"]["verdict"]) == ("fail", None)
+    canary = rows["20261130T070600Z-odd-canary-1a2b3c"]
+    assert (canary["kind"], canary["state"], canary["verdict"]) == ("canary", "being watched", "fail")
+    assert canary["problem"] == "candidate beside baseline, 4 windows, state fail"
+    assert (rows["judged"]["kind"], rows["broken"]["kind"]) == ("run", "sweep")
     assert rows["broken"]["state"] == "unreadable"
     assert "sweep.json" in rows["broken"]["problem"]
     told = specload("runs", "--out", tmp_path).stdout

@@ -33,6 +33,7 @@ from loadgen.experiment import (
     is_sweep,
     judge_run,
     last_pass,
+    list_canaries,
     list_sweeps,
     sweep_report,
 )
@@ -58,10 +59,11 @@ ExportTo = Literal["jsonl", "csv", "parquet", "openmetrics"]
 
 @app.command()
 def runs(out_dir: Out = RUNS, json: Json = False) -> None:
-    """The history: every run and sweep, newest first."""
-    rows = sorted([*list_runs(out_dir), *list_sweeps(out_dir)], key=lambda e: (e.started or "", e.run_id), reverse=True)
+    """The history: every run, sweep and canary, newest first."""
+    found = [*list_runs(out_dir), *list_sweeps(out_dir), *list_canaries(out_dir)]
+    rows = sorted(found, key=lambda e: (e.started or "", e.run_id), reverse=True)
     if json:
-        told = ("run_id", "path", "started", "state", "verdict", "problem")
+        told = ("run_id", "kind", "path", "started", "state", "verdict", "problem")
         return print_json([{k: getattr(r, k) for k in told} for r in rows])
     if not rows:
         return line(f"no runs in the folder {out_dir}")

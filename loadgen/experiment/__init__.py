@@ -8,7 +8,10 @@ from loadgen.experiment.canary import (
     begun_lines,
     canary_keys,
     end_lines,
+    list_canaries,
+    new_canary_id,
     read_canary,
+    read_windows,
     run_canary,
     signature,
     window_lines,
@@ -21,7 +24,7 @@ from loadgen.experiment.demo import demo_rehearsal, demo_vllm
 from loadgen.experiment.doctor import doctor
 from loadgen.experiment.doctor_table import render_doctor
 from loadgen.experiment.driving import DEFAULT_TRANSPORT, worker_count
-from loadgen.experiment.ending import Ending, ending_of
+from loadgen.experiment.ending import Ending, ending_of, worst_word
 from loadgen.experiment.init import ServerReport, describe_server
 from loadgen.experiment.judging import Judged, judge_run, save_found, save_judged, save_report
 from loadgen.experiment.lengths import measure_lengths
@@ -81,13 +84,16 @@ __all__ = [
     "is_sweep",
     "judge_run",
     "last_pass",
+    "list_canaries",
     "list_sweeps",
     "measure_lengths",
+    "new_canary_id",
     "planned_sweep",
     "preflight",
     "pull",
     "read_canary",
     "read_evidence",
+    "read_windows",
     "readings_line",
     "readings_table",
     "render_doctor",
@@ -107,4 +113,5 @@ __all__ = [
     "watch",
     "window_lines",
     "worker_count",
+    "worst_word",
 ]

@@ -38,6 +38,11 @@ def ending_of(result: RunResult, *, judged: bool = True) -> tuple[Ending, str | 
     return (worst if judged else "pass"), None
 
 
+def worst_word(*words: str | None) -> str | None:
+    """Of verdicts and of what experiments found: fail, inconclusive, pass; None where there is none of them."""
+    return next((word for word in (*_WORST, "pass") if word in words), None)
+
+
 def without_success(summary: Summary) -> list[str]:
     """Arms that were asked and of which nothing was measured: such a run is no pass."""
     asked = {name: arm.overall.requests for name, arm in summary.arms.items()}

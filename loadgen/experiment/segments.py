@@ -53,6 +53,7 @@ class Prepared:
     companion: Companion | None = None
     afterwards: Afterwards | None = None
     interrupted_by: Callable[[], str] = lambda: "the user"
+    cuts: str = ""
 
 
 class Segments:
@@ -64,7 +65,7 @@ class Segments:
         self._progress = progress
         self._metrics = prepared.metrics
         self._afterwards, self._ready = prepared.afterwards, prepared.ready
-        self._interrupted_by = prepared.interrupted_by
+        self._interrupted_by, self._cuts = prepared.interrupted_by, prepared.cuts
         self.lengths = prepared.lengths
         self.ends: list[WorkerEnd] = []
         self.warmups = WarmUps(prepared.scenario.warmup)
@@ -139,9 +140,8 @@ class Segments:
         first = not self._interrupted.is_set()
         self._interrupted.set()
         self._stop(f"interrupted by {self._interrupted_by()}", "user_stop")
-        self._progress.say(
-            "finishing requests in flight; Ctrl-C again cuts them" if first else "cutting requests in flight"
-        )
+        again = f"; {self._cuts}" if self._cuts else ""
+        self._progress.say(f"finishing requests in flight{again}" if first else "cutting requests in flight")
 
     async def _groups(self) -> None:
         """Segments of one group are driven at once."""

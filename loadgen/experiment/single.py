@@ -63,6 +63,8 @@ class RunOptions:
     run_id: str | None = None
     #: who interrupts, in the words of the report, asked when it happens
     interrupted_by: Callable[[], str] = lambda: "the user"
+    #: what is said to whoever has interrupted it once, of interrupting it again; empty: nothing
+    cuts: str = "Ctrl-C again cuts them"
 
 
 @dataclass(frozen=True)
@@ -143,6 +145,7 @@ async def _prepared(
         options.companion,
         options.afterwards,
         options.interrupted_by,
+        options.cuts,
     )  # fmt: skip
     return prepared, notes if fitted is None else (fitted.sentence(), *notes)
 

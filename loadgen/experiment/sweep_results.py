@@ -30,11 +30,11 @@ def list_sweeps(root: Path) -> list[RunEntry]:
         try:
             state = read_state(folder)
         except StorageError as error:
-            found.append(RunEntry(str(folder), folder.name, None, "unreadable", None, str(error)))
+            found.append(RunEntry(str(folder), folder.name, None, "unreadable", None, str(error), kind="sweep"))
             continue
         done = sum(visit.state == "done" for visit in state.visits)
         whole = f"sweep over {', '.join(state.axes)}: {done} of {len(state.visits)} visits done"
-        found.append(RunEntry(str(folder), state.sweep_id, state.started, "sweep", None, whole))
+        found.append(RunEntry(str(folder), state.sweep_id, state.started, "sweep", None, whole, kind="sweep"))
     return found
 
 

@@ -111,9 +111,11 @@ async def _http(call: HttpCall) -> tuple[bool, str]:
 
 
 def _reach(call: HttpCall) -> Reach:
+    resolve = tuple((host.lower(), address) for host, address in call.resolve.items())
     if call.tls is None:
-        return Reach("switch")
-    return Reach("switch", None, None, False, call.tls.ca, call.tls.client_cert, call.tls.client_key, call.tls.verify)
+        return Reach("switch", resolve=resolve)
+    tls = call.tls
+    return Reach("switch", None, None, False, tls.ca, tls.client_cert, tls.client_key, tls.verify, resolve)
 
 
 async def _adapter(call: AdapterCall, direction: Direction, arm: Switched | None) -> tuple[bool, str]:

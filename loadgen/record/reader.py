@@ -102,7 +102,10 @@ def list_runs(root: Path | str) -> list[RunEntry]:
         try:
             found = read_manifest(path)
             verdict = _verdict(path)
-            entries.append(RunEntry(str(path), found.run_id, found.started, found.state, found, verdict=verdict))
+            kind, arms = str(found.scenario.get("experiment", "run")), tuple(found.arms)
+            entries.append(
+                RunEntry(str(path), found.run_id, found.started, found.state, found, None, verdict, kind, arms)
+            )
         except StorageError as error:
             entries.append(RunEntry(str(path), path.name, None, "unreadable", None, str(error)))
     return sorted(entries, key=lambda e: (e.started or "", e.run_id), reverse=True)

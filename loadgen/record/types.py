@@ -149,7 +149,8 @@ class RunData:
 @dataclass(frozen=True, slots=True)
 class RunEntry:
     """One directory under the runs' root. `manifest` is None where it cannot be read, for `problem`. `verdict`: as
-    verdict.json has it; None where there is none."""
+    verdict.json has it; None where there is none. `kind`: the experiment, sweep or canary; None: not known. `arms`:
+    by name, baseline first where there is one."""
 
     path: str
     run_id: str
@@ -158,3 +159,5 @@ class RunEntry:
     manifest: Manifest | None
     problem: str | None = None
     verdict: str | None = None
+    kind: str | None = None
+    arms: tuple[str, ...] = ()

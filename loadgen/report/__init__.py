@@ -1,5 +1,6 @@
 """What people read. The numbers are the summary's; nothing is computed here."""
 
+from loadgen.report.canary import canary_figures, canary_tables
 from loadgen.report.checklist import checklist_markdown, render_checklist
 from loadgen.report.compared import compared_figures, compared_tables
 from loadgen.report.comparison import render_runs_compared
@@ -29,6 +30,8 @@ __all__ = [
     "Table",
     "asked_in_all",
     "assets",
+    "canary_figures",
+    "canary_tables",
     "caps_of",
     "checklist_markdown",
     "compared_figures",

@@ -1,4 +1,4 @@
-"""The history: one line a run or sweep."""
+"""The history: one line a run, sweep or canary."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from loadgen.report.format import DASH
 def render_runs(runs: Iterable[RunEntry], console: Console) -> None:
     """Newest first, as given; a run that cannot be read says why."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in ("run", "started (UTC)", "state", "verdict", "arms", "what happened"):
+    for column in ("run", "kind", "started (UTC)", "state", "verdict", "arms", "what happened"):
         table.add_column(column, overflow="fold", no_wrap=column == "run")
     for run in runs:
         manifest = run.manifest
         started = (run.started or DASH)[:19].replace("T", " ")
-        arms = ", ".join(manifest.arms) if manifest else DASH
+        arms = ", ".join(run.arms) or DASH
         said = run.problem or (manifest.stop_reason if manifest else None) or ""
         verdict = Text(printable(run.verdict or DASH))
-        table.add_row(run.run_id, started, run.state, verdict, arms, Text(printable(said)))
+        table.add_row(run.run_id, run.kind or DASH, started, run.state, verdict, arms, Text(printable(said)))
     console.print(table)

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, SecretStr, model_validator
 
-from loadgen.scenario.arms import Command, SecretSource, header_problems
-from loadgen.scenario.base import BaseUrl, Loc, Model, PageUrl, Seconds, refuse
+from loadgen.scenario.arms import Command, HostName, SecretSource, header_problems
+from loadgen.scenario.base import BaseUrl, IpText, Loc, Model, PageUrl, Seconds, refuse
 from loadgen.scenario.secrets import read_secret
 from loadgen.scenario.tls import TlsKeys
 
@@ -33,6 +33,9 @@ class HttpCall(Model):
     expect_status: list[_Status] = Field(default_factory=list, description="that it has worked; default: any 2xx")
     timeout_s: Seconds = Field(10.0, description="how long it may take")
     tls: TlsKeys | None = Field(None, description="certificates, where the public authorities will not do")
+    resolve: dict[HostName, IpText] = Field(
+        default_factory=dict, description="address of its host, which is then not looked up: host to IP address"
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> HttpCall:

@@ -10,7 +10,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute, APIRouter
 from starlette.exceptions import HTTPException
 
-from loadgen.service.api import audit, hooks, login, operations, results, runs, scenarios, targets
+from loadgen.service.api import audit, canaries, hooks, login, operations, results, runs, scenarios, targets
 from loadgen.service.pages import routes as pages
 from loadgen.service.pages.people import ForPeople
 from loadgen.service.problems import INTERNAL, Problem
@@ -24,6 +24,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     targets.router,
     runs.router,
     results.router,
+    canaries.router,
     hooks.router,
     audit.router,
     operations.router,

@@ -35,7 +35,7 @@ async def ask_for(service: Service, who: str, asked: RunStart, key: str | None) 
             service.registry.runs.add_once,
             who, key, sha256, new_run_id(kept.name), kept.name,
             scenario_text=kept.text, uploaded=kept.source == "uploaded", arms=found.arms, overrides=asked.overrides,
-            time_budget_s=asked.time_budget_s, started_by=who,
+            time_budget_s=asked.time_budget_s, started_by=who, kind=found.kind,
         )  # fmt: skip
     except IdempotencyConflict:
         raise _used() from None

@@ -18,6 +18,7 @@ import orjson
 
 from loadgen.errors import ScenarioError
 from loadgen.scenario import DEFAULTS, Document, Environment, LoadedScenario, document_of, scenario_of, set_key
+from loadgen.service.elsewhere import pin
 
 #: What a scenario says of an arm here; the rest is the target's.
 OWN_KEYS = frozenset({"target", "speculation", "declared_differences", "facts"})
@@ -32,8 +33,6 @@ NOT_UPLOADED: tuple[tuple[str, ...], ...] = (
     ("canary",),
     ("quality", "known_answers", "file"),
 )
-#: What a run of the service may be. A drill pulls a kill switch, access looks around: these are for the command line.
-EXPERIMENTS = frozenset({"run", "soak", "quality", "anomalies"})
 #: Keys that a start may override, as dotted paths.
 OVERRIDABLE = re.compile(
     r"seed|repeats|description"
@@ -59,19 +58,20 @@ def compose(
     arms: Mapping[str, Mapping[str, Any]],
     environment: str,
     caps: Mapping[str, Any],
+    resolve: Mapping[str, str] | None = None,
+    canary: bool = False,
 ) -> LoadedScenario:
     """`arms`: the keys of each arm's target. `environment`, `caps`: what the targets allow at most. Files that the
-    scenario names are relative to `base`. Raises ScenarioError with every problem."""
+    scenario names are relative to `base`. `resolve`: addresses of the hosts of kill switches. `canary`: it is watched,
+    not run. Raises ScenarioError with every problem."""
     document = document_of(data, f"{name}.yaml")
     for key, value in overrides.items():
         if OVERRIDABLE.fullmatch(key):
             set_key(document, f"{key}={orjson.dumps(value).decode()}")
         else:
             document.problems.append(f"overrides: {key} cannot be overridden; docs/service.md says what can")
-    if (kind := document.value.get("experiment", "run")) not in EXPERIMENTS and isinstance(kind, str):
-        at = document.where(("experiment",))
-        document.problems.append(f"{at}: experiment: {kind[:40]} is not for the service: use specload run")
     _put_arms(document, arms)
+    pin(document.value, "canary" if canary else "drill", resolve or {})
     _put_environment(document, environment, caps)
     return scenario_of(document, base, hashlib.sha256(data).hexdigest(), Path(f"{name}.yaml"))
 

@@ -149,6 +149,7 @@ class LimitKeys(Model):
     at_once: Annotated[int, Field(ge=1, le=64)] | None = Field(
         None, description="runs on different targets that drive load at once; default: half the cores, at least 1"
     )
+    canaries: Count = Field(4, description="canaries that are watched at once")
     session_hours: Annotated[float, Field(gt=0, le=168)] = Field(
         12.0, description="how long a login in a browser holds"
     )

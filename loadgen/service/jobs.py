@@ -10,7 +10,18 @@ from typing import Any
 import orjson
 
 from loadgen.errors import TargetUnusable
-from loadgen.experiment import check, compare_two, judge_run, preflight, save_judged, save_report
+from loadgen.experiment import (
+    canary_keys,
+    check,
+    compare_two,
+    found_in,
+    judge_run,
+    preflight,
+    save_found,
+    save_judged,
+    save_report,
+    worst_word,
+)
 from loadgen.record import open_run
 from loadgen.report import asked_in_all, caps_of, cost_of, planned_load
 from loadgen.scenario import LoadedScenario, Scenario
@@ -22,7 +33,7 @@ def loaded_of(start: Start) -> LoadedScenario:
     overrides = {key: orjson.loads(value) for key, _, value in (o.partition("=") for o in start.overrides)}
     return compose(
         start.text.encode(), start.name, start.base, overrides=overrides, arms=start.arms,
-        environment=start.environment, caps=start.caps,
+        environment=start.environment, caps=start.caps, resolve=start.resolve, canary=start.watching is not None,
     )  # fmt: skip
 
 
@@ -44,14 +55,31 @@ def planned(start: Start) -> dict[str, Any]:
     }
 
 
+def watched(start: Start) -> dict[str, Any]:
+    """What a canary's monitor will do, without a look at its targets. Raises ScenarioError."""
+    loaded = loaded_of(start)
+    keys = canary_keys(loaded)
+    return {
+        "arms": [name for name in loaded.scenario.arms if name != loaded.scenario.baseline],
+        "window_s": keys.window_s,
+        "probes_per_s": None if keys.probes is None else keys.probes.requests_per_s,
+        "webhooks": len(keys.webhooks),
+        "on_fail": keys.on_fail,
+        "dry_run": keys.dry_run,
+    }
+
+
 def recomputed(path: str) -> tuple[str | None, str]:
-    """summary.json, verdict.json and report.html of a run from its records; verdict and validity. Raises
-    StorageError."""
+    """summary.json, verdict.json, what an experiment found, and report.html of a run from its records; verdict and
+    validity. Raises StorageError."""
     run = open_run(path)
-    judged = judge_run(run)
+    judged, found = judge_run(run), found_in(run)
     save_judged(Path(path), judged)
-    save_report(Path(path), judged.summary, run.manifest)
-    return None if judged.verdict is None else judged.verdict.verdict, judged.summary.validity.state
+    if found is not None:
+        save_found(Path(path), found)
+    save_report(Path(path), judged.summary, run.manifest, found)
+    said = None if judged.verdict is None else judged.verdict.verdict
+    return worst_word(said, None if found is None else found.state), judged.summary.validity.state
 
 
 def compared(first: str, second: str) -> dict[str, Any]:

@@ -22,6 +22,8 @@ from loadgen.export import FAMILIES, LANE, Counted, Metrics, MetricsTold, Series
 
 #: Lanes beyond those that runs at once need.
 SPARE = 2
+#: What is 0 as soon as a run or a canary's monitor has ended.
+_OF_NOW = ("run_active", "canary_active", "inflight_requests", "target_concurrency", "target_rate_per_second")
 
 
 @dataclass
@@ -42,21 +44,26 @@ class _Lane:
 
 
 class Lanes:
-    """Thread-safe. `now`: seconds, monotonic."""
+    """Thread-safe. `now`: seconds, monotonic. `canaries`: monitors that have lanes beside the runs."""
 
-    def __init__(self, at_once: int, grace_s: float, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, at_once: int, grace_s: float, now: Callable[[], float] = time.monotonic, canaries: int = 0
+    ) -> None:
         self._now = now
         self._grace_s = grace_s
         self._lock = Lock()
-        self._lanes = [_Lane() for _ in range(at_once + SPARE)]
+        self._lanes = [_Lane() for _ in range(at_once + SPARE + canaries)]
+        self._of_runs = range(at_once + SPARE)
         for lane in self._lanes[:at_once]:
             lane.numbers["run_active", ()] = 0.0
 
-    def begin(self) -> int:
-        """A lane for a run: the first that is free and forgotten, else the one whose run ended longest ago."""
+    def begin(self, *, canary: bool = False) -> int:
+        """A lane for a run: the first that is free and forgotten, else the one whose run ended longest ago. Canaries
+        have theirs apart, so that runs are not spread over more lanes."""
         with self._lock:
             self._forget()
-            free = [i for i, lane in enumerate(self._lanes) if not lane.active]
+            lanes = range(len(self._of_runs), len(self._lanes)) if canary else self._of_runs
+            free = [i for i in lanes if not self._lanes[i].active]
             number = min(free, key=lambda i: (max(self._lanes[i].forget_at_s.values(), default=0.0), i))
             lane = self._lanes[number]
             for series in [s for s in lane.numbers if FAMILIES[s[0]].of_run]:
@@ -105,7 +112,7 @@ class Lanes:
         with self._lock:
             lane = self._lanes[number]
             lane.active = False
-            for name in ("run_active", "inflight_requests", "target_concurrency", "target_rate_per_second"):
+            for name in _OF_NOW:
                 for series in [s for s in lane.numbers if s[0] == name]:
                     lane.numbers[series] = 0.0
             lane.forget_at_s[lane.run] = self._now() + self._grace_s

@@ -12,6 +12,7 @@ import orjson
 from loadgen.errors import ScenarioError
 from loadgen.service.background import Busy, JobFailed
 from loadgen.service.compose import checked_text, named_targets
+from loadgen.service.elsewhere import refused_urls
 from loadgen.service.jobs import planned
 from loadgen.service.problems import Problem
 from loadgen.service.registry import RunRow, RunState
@@ -21,11 +22,13 @@ from loadgen.service.state import Service, log
 
 @dataclass(frozen=True)
 class Offer:
-    """A scenario that can be run on these targets. `plan`: what it asks for (`loadgen.service.jobs.planned`)."""
+    """A scenario that can be run on these targets. `plan`: what it asks for (`loadgen.service.jobs.planned`).
+    `kind`: its experiment."""
 
     kept: Kept
     arms: dict[str, str]
     plan: dict[str, Any]
+    kind: str
 
 
 async def offer(
@@ -36,6 +39,8 @@ async def offer(
         document = checked_text(kept.data, kept.name, uploaded=kept.source == "uploaded")
         named, problems = named_targets(document, arms)
         problems += service.targets.unknown(named)
+        if document.value.get("experiment") == "drill":
+            problems += refused_urls(service.outgoing, document, "drill")
         if problems:
             raise ScenarioError(problems)
         row = RunRow(
@@ -53,7 +58,7 @@ async def offer(
     except JobFailed as error:
         log.error("a scenario could not be planned: %s", service.redact(str(error)))
         raise Problem(422, "unusable-scenario", "the scenario cannot be planned; see the service's log") from None
-    return Offer(kept, named, plan)
+    return Offer(kept, named, plan, str(document.value.get("experiment", "run")))
 
 
 def unusable(service: Service, error: ScenarioError) -> Problem:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from loadgen.service.config import ServiceConfig
 from loadgen.service.events import new_boot
 from loadgen.service.lanes import Lanes, Page
 from loadgen.service.limits import RateLimit
+from loadgen.service.monitors import Monitors
 from loadgen.service.outgoing import Outgoing, Resolver, look_up
 from loadgen.service.registry import Registry
 from loadgen.service.runner.queue import Runner
@@ -44,9 +46,10 @@ class Service:
         self.registry = Registry(config.folders.database)
         self.background = Background()
         self.metrics = Metrics()
-        self.lanes = Lanes(config.limits.runs_at_once, config.metrics.grace_s)
+        self.lanes = Lanes(config.limits.runs_at_once, config.metrics.grace_s, canaries=config.limits.canaries)
         self.page = Page(self.metrics, self.lanes).registry()
         self.runner = Runner(config, self.registry, self.targets, self.lanes, self.background, self.boot)
+        self.monitors = Monitors(config, self.targets, self.lanes)
         for reason in REFUSALS:
             self.metrics.declare("service_refused_total", reason=reason)
         #: where it really listens, once it does
@@ -59,7 +62,7 @@ class Service:
         await self.runner.start()
 
     async def close(self) -> None:
-        await self.runner.close()
+        await asyncio.gather(self.runner.close(), self.monitors.close())
         self.background.close()
         self.registry.close()
 

@@ -14,6 +14,7 @@ from loadgen.redact import Redactor
 from loadgen.scenario import combine, read_secret
 from loadgen.service.compose import strictest
 from loadgen.service.config import ServiceConfig, TargetKeys
+from loadgen.service.elsewhere import Part, resolved
 from loadgen.service.outgoing import Checked, Outgoing, Refused
 
 #: Caps that limit a load; the other keys of safety say how they are reckoned.
@@ -85,6 +86,10 @@ class Targets:
             prices = [p for one in limits if (p := one["price_per_million_output_tokens"]) is not None]
             caps["price_per_million_output_tokens"] = max(prices)
         return strictest([target.environment for target in chosen]), caps
+
+    async def elsewhere(self, text: str, part: Part) -> dict[str, str]:
+        """Addresses of the hosts of a scenario's kill switch and webhooks. Raises Refused."""
+        return await resolved(self._outgoing, text, part)
 
     async def placed(self, name: str) -> Placed:
         """Look its hosts up and check them. Raises Refused."""

@@ -121,6 +121,15 @@ async def test_http_by_its_status(engine: str) -> None:
     assert missing.said.startswith("HTTP 404")
 
 
+async def test_http_goes_to_the_address_that_was_settled(engine: str) -> None:
+    """I8: the name is not looked up: it has no address."""
+    url = f"{engine.replace('127.0.0.1', 'switch.invalid')}/rehearsal/speculation"
+    call = {"kind": "http", "url": url, "body": {"enabled": True}}
+    assert not (await pulled(switch_of(call))).ok
+    found = await pulled(switch_of({**call, "resolve": {"switch.invalid": "127.0.0.1"}}))
+    assert found.ok, found
+
+
 async def test_http_headers_arrive_and_are_not_told(hostile: Callable[..., Any]) -> None:
     server = await hostile(misbehave=lambda _n, headers: echo(headers))
     call = {"kind": "http", "url": f"{server.url}/v1/completions", "body": {}, "headers": {"X-Key": SECRET}}

@@ -40,13 +40,6 @@ def test_an_arm_is_its_target_and_what_the_scenario_says_of_it() -> None:
     assert found.headers["X-Key"].get_secret_value() == "planted"
 
 
-@pytest.mark.parametrize("experiment", ["drill", "access"])
-def test_what_is_for_the_command_line_is_refused(experiment: str) -> None:
-    """I8: these connect in ways that the service does not check."""
-    found = refused(scenario(experiment=experiment))
-    assert any(f"experiment: {experiment} is not for the service" in problem for problem in found)
-
-
 def test_overrides_are_of_a_list() -> None:
     found = made(scenario(), overrides={"load.0.concurrency": 3, "seed": 9, "sampling.temperature": 0.5})
     assert (found.load[0].concurrency, found.seed, found.sampling.temperature) == (3, 9, 0.5)

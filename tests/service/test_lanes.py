@@ -109,3 +109,19 @@ def test_other_edges_begin_anew_and_what_is_gone_is_gone() -> None:
     shown = page(lanes)
     assert shown['send_lag_seconds_count{arm="a",lane="0"}'] == 2
     assert 'inflight_requests{arm="a",lane="0"}' not in shown
+
+
+def test_canaries_have_lanes_apart() -> None:
+    """Runs are spread over no more lanes for them, and an ended monitor is active no more."""
+    lanes = Lanes(1, GRACE_S, Clock(), canaries=2)
+    canary = lanes.begin(canary=True)
+    lanes.take(canary, {"numbers": [["canary_active", ["c"], 1.0]], "histograms": []})
+    taken = []
+    for _ in range(4):
+        taken.append(lanes.begin())
+        lanes.end(taken[-1])
+    assert set(taken) == {0, 1, 2}
+    assert (canary, lanes.begin(canary=True)) == (3, 4)
+    assert page(lanes)['canary_active{canary="c",lane="3"}'] == 1
+    lanes.end(canary)
+    assert page(lanes)['canary_active{canary="c",lane="3"}'] == 0

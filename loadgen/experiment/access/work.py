@@ -67,7 +67,7 @@ def places_of(scenario: Scenario, redact: Redactor) -> Iterator[Place]:
 def _manifest(loaded: LoadedScenario, options: RunOptions, redact: Redactor) -> Manifest:
     scenario, plan = loaded.scenario, build_plan(loaded)
     return Manifest(
-        run_id=new_run_id(scenario.name),
+        run_id=options.run_id or new_run_id(scenario.name),
         specload_version=__version__,
         started=datetime.now(UTC).isoformat(timespec="milliseconds"),
         scenario=scenario.model_dump(mode="json"),

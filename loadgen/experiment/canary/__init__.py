@@ -2,8 +2,8 @@
 
 from loadgen.experiment.canary.checks import Checks
 from loadgen.experiment.canary.lines import begun_lines, end_lines, window_lines
-from loadgen.experiment.canary.monitor import CanaryOptions, CanaryWatch, canary_keys, run_canary
-from loadgen.experiment.canary.records import CanaryResult, read_canary
+from loadgen.experiment.canary.monitor import CanaryOptions, CanaryWatch, canary_keys, new_canary_id, run_canary
+from loadgen.experiment.canary.records import CanaryResult, list_canaries, read_canary, read_windows
 from loadgen.experiment.canary.webhooks import signature
 
 __all__ = [
@@ -14,7 +14,10 @@ __all__ = [
     "begun_lines",
     "canary_keys",
     "end_lines",
+    "list_canaries",
+    "new_canary_id",
     "read_canary",
+    "read_windows",
     "run_canary",
     "signature",
     "window_lines",

@@ -38,7 +38,7 @@ HOOKS_GRACE_S = 10.0
 class CanaryOptions:
     """How to watch. `for_s`: end by itself after the last whole window in so many seconds; None: when interrupted.
     `dry_run`: as `canary.dry_run`. `client`: what webhooks connect by. `stopping`: set by others, it ends as an
-    interrupt would."""
+    interrupt would. `canary_id`: name of the folder under `out`; None: a new one."""
 
     out: Path
     for_s: float | None = None
@@ -47,6 +47,7 @@ class CanaryOptions:
     arm_urls: Mapping[str, str] = field(default_factory=dict)
     client: Client = plain_client
     stopping: asyncio.Event | None = None
+    canary_id: str | None = None
 
 
 class CanaryWatch(Protocol):
@@ -57,6 +58,10 @@ class CanaryWatch(Protocol):
     def window(self, standing: CanaryStanding) -> None: ...
 
     def say(self, text: str) -> None: ...
+
+
+def new_canary_id(scenario: str) -> str:
+    return new_run_id(f"{scenario}-canary")
 
 
 def canary_keys(loaded: LoadedScenario) -> CanaryKeys:
@@ -105,7 +110,7 @@ class _Monitor:
         artefacts = {name: arm.capabilities.counts_artefact for name, arm in ready.arms.items()}
         self._windows = CanaryWindows(keys, self._checks, *self._arms, artefacts, models, scenario.seed)
         self._metrics = CanaryMetrics(options.metrics, scenario.name, self._arms, keys)
-        canary_id = new_run_id(f"{scenario.name}-canary")
+        canary_id = options.canary_id or new_canary_id(scenario.name)
         dry_run = keys.dry_run or options.dry_run
         # hooks first: a secret that is missing must leave no folder
         self._hooks = Hooks(keys, loaded, ready.arms[canary], dry_run, options.client, self._metrics, watch.say)

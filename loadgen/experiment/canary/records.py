@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from loadgen.control import CanaryStanding, CanaryState, CanaryVerdict, CheckReading
 from loadgen.errors import StorageError
+from loadgen.record import RunEntry
 
 CANARY, WINDOWS = "canary.json", "windows.jsonl"
 SCHEMA = 1
@@ -106,6 +107,36 @@ def read_canary(folder: Path) -> CanaryResult:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         raise StorageError(f"{path}: is not the result of a canary: {first['loc']}: {first['msg']}") from None
+
+
+def read_windows(folder: Path, most: int) -> tuple[list[dict[str, Any]], bool]:
+    """The newest `most` lines of windows.jsonl, oldest first; and whether older ones were left out. A line that
+    is being written is not there yet. Raises StorageError."""
+    path = folder / WINDOWS
+    try:
+        lines = path.read_bytes().split(b"\n")[:-1]
+        return [orjson.loads(line) for line in lines[-most:]], len(lines) > most
+    except OSError as error:
+        raise StorageError(f"{path}: cannot be read: {error.strerror}") from None
+    except ValueError:
+        raise StorageError(f"{path}: holds a line that is no window") from None
+
+
+def list_canaries(root: Path) -> list[RunEntry]:
+    """All canaries under `root`, as the history of runs has them."""
+    found = []
+    for path in sorted(root.glob(f"*/{CANARY}")):
+        folder = path.parent
+        try:
+            one = read_canary(folder)
+        except StorageError as error:
+            found.append(RunEntry(str(folder), folder.name, None, "unreadable", None, str(error), kind="canary"))
+            continue
+        doing = "being watched" if one.active else "watched"
+        said = f"{one.arm} beside {one.baseline}, {one.windows} windows, state {one.state}"
+        arms = (one.baseline, one.arm)
+        found.append(RunEntry(str(folder), one.canary_id, one.started, doing, None, said, one.verdict, "canary", arms))
+    return found
 
 
 class CanaryRecords:

@@ -8,7 +8,8 @@
   const root = document.documentElement;
   const button = document.getElementById("theme");
   const system = matchMedia("(prefers-color-scheme: dark)");
-  const figures = Object.fromEntries(JSON.parse(document.getElementById("data").textContent).map((f) => [f.id, f]));
+  const read = () => Object.fromEntries(JSON.parse(document.getElementById("data").textContent).map((f) => [f.id, f]));
+  let figures = read();
   let chosen = null;
   let ready = false;
 
@@ -208,6 +209,7 @@
     button.addEventListener("click", () => { chosen = theme() === "dark" ? "light" : "dark"; drawAll(); });
   }
   system.addEventListener("change", drawAll);
+  addEventListener("figures", () => { figures = read(); drawAll(); }); // of a page that has put others in their place
   addEventListener("beforeprint", beforePrint);
   addEventListener("afterprint", afterPrint);
   drawAll();

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -88,7 +88,3 @@ class FlaggerAsk(BaseModel):
     phase: Annotated[str, Field(max_length=64)] = ""
     checksum: Annotated[str, Field(max_length=200)] = ""
     metadata: dict[Annotated[str, Field(max_length=100)], _Text] = Field(default_factory=dict, max_length=50)
-
-
-class CanariesOut(BaseModel):
-    canaries: list[dict[str, Any]] = Field(description="canary.json of each, newest first (docs/canary.md)")

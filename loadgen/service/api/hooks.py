@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import re
 import time
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import Path, Response
+from fastapi import Response
 from fastapi.concurrency import run_in_threadpool
 from pydantic import ValidationError
 from starlette.requests import Request
 
 from loadgen.service.access import ServiceOf, Who, seen_of
 from loadgen.service.api.base import RunId, ScenarioName, router_of
-from loadgen.service.api.hook_models import ArgoAsk, CanariesOut, FlaggerAsk, RolloutOut
+from loadgen.service.api.hook_models import ArgoAsk, FlaggerAsk, RolloutOut
 from loadgen.service.api.models import RunStart
 from loadgen.service.api.runs import row_of
 from loadgen.service.asking import ask_for, asked_before
-from loadgen.service.canaries import canaries, newest, of_id
+from loadgen.service.canaries import newest
 from loadgen.service.problems import Problem, not_found
 from loadgen.service.registry import RunRow
 from loadgen.service.rollouts import CODES, FlaggerHook, Outcome, flagger_answer, of_canary, of_run, starts
@@ -26,14 +26,6 @@ router = router_of("hooks")
 _ARM = re.compile(r"arm\.([A-Za-z0-9_-]{1,40})")
 _WAYS = ("halt", "go")
 _TEXT: dict[str, Any] = {"text/plain": {"schema": {"type": "string"}}}
-CanaryId = Annotated[
-    str,
-    Path(
-        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$",
-        description="id of the canary",
-        examples=["20261130T070600Z-quickstart-canary-1a2b3c"],
-    ),
-]
 
 
 @router.post("/hooks/argo", summary="Argo Rollouts: ask for a run, or after it; always 200 where it can be run")
@@ -121,20 +113,6 @@ def _start_of(asked: FlaggerAsk) -> RunStart:
     if problems:
         raise Problem(422, "invalid-request", "the webhook's metadata is not as it should be", problems)
     return start
-
-
-@router.get("/canaries", summary="Canaries that are or were watched, newest first")
-async def list_canaries(service: ServiceOf) -> CanariesOut:
-    found = await run_in_threadpool(lambda: list(canaries(service.config.folders.runs)))
-    return CanariesOut(canaries=[one.model_dump(mode="json", by_alias=True) for one in found])
-
-
-@router.get("/canaries/{canary_id}", summary="canary.json")
-async def one_canary(service: ServiceOf, canary_id: CanaryId) -> dict[str, Any]:
-    found = await run_in_threadpool(of_id, service.config.folders.runs, canary_id)
-    if found is None:
-        raise not_found(f"canary {canary_id}")
-    return found.model_dump(mode="json", by_alias=True)
 
 
 def _out(row: RunRow) -> RolloutOut:

@@ -42,6 +42,7 @@ RUN: dict[str, Any] = {
     "verdict": "pass",
     "validity": "valid",
     "exit_code": 0,
+    "kind": "run",
 }
 
 
@@ -100,6 +101,7 @@ class RunOut(BaseModel):
     verdict: str | None = Field(description="pass, fail or inconclusive; null: not judged")
     validity: str | None = Field(description="valid, doubtful or invalid")
     exit_code: int | None = Field(description="as of specload run (docs/cli.md)")
+    kind: str | None = Field(description="the scenario's experiment: run, soak, quality, …; null: not known")
 
 
 class RunsOut(BaseModel):

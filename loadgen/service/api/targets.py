@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import Path
+from fastapi.concurrency import run_in_threadpool
 
 from loadgen.errors import ScenarioError, TargetUnusable
-from loadgen.service.access import ServiceOf
+from loadgen.service.access import ServiceOf, Who
 from loadgen.service.api.base import router_of
 from loadgen.service.api.models import TargetCheckOut, TargetOut, TargetsOut
 from loadgen.service.background import Busy, JobFailed
@@ -32,10 +33,16 @@ def target(service: ServiceOf, name: Name) -> TargetOut:
 
 
 @router.post("/targets/{name}/check", summary="Look whether the target is ready: one tiny request")
-async def check_target(service: ServiceOf, name: Name) -> TargetCheckOut:
+async def check_target(service: ServiceOf, who: Who, name: Name) -> TargetCheckOut:
     """Answers 200 whether it is usable or not; the reason is of our own words."""
     if service.targets.get(name) is None:
         raise not_found(f"target {name}")
+    found = await _looked(service, name)
+    await run_in_threadpool(service.registry.looks.put, name, who.name, found.model_dump(mode="json"))
+    return found
+
+
+async def _looked(service: Service, name: str) -> TargetCheckOut:
     try:
         placed = await service.targets.placed(name)
         found = await service.background.run(target_checked, name, placed.keys)

@@ -12,13 +12,14 @@ from fastapi.responses import RedirectResponse
 from loadgen.service.access import ServiceOf
 from loadgen.service.api.base import router_of
 from loadgen.service.api.runs import runs
+from loadgen.service.pages.canaries import listed
 from loadgen.service.pages.render import page
 from loadgen.service.registry import RunState
 from loadgen.service.state import Service
 
 router = router_of("pages", prefix="")
-#: Runs of one page.
-PAGE = 50
+#: Runs of one page, and canaries beside them: those that go on, else the newest.
+PAGE, CANARIES = 50, 5
 VERDICTS = ("pass", "fail", "inconclusive")
 
 
@@ -54,11 +55,13 @@ async def runs_page(
             PAGE,
         )
     counts = await run_in_threadpool(service.registry.runs.count)
+    plain = before is None and not any(chosen.values())
+    watched = (await run_in_threadpool(listed, service))[:CANARIES] if plain else []
     return page(
         request, "runs.html", runs=found.runs if found else [], chosen=chosen, counts=counts, first=before is None,
         filtered=any(chosen.values()), older=_older(chosen, found.next if found else None), newest=_link(chosen),
         states=list(RunState), verdicts=VERDICTS, targets=service.targets.names,
-        scenarios=await run_in_threadpool(_scenarios, service),
+        canaries=watched, scenarios=await run_in_threadpool(_scenarios, service),
     )  # fmt: skip
 
 

@@ -23,11 +23,12 @@ POLICY = (
 )
 #: Browsers say where a form comes from only to this host: its answers are refused without.
 HEADERS = {"Content-Security-Policy": POLICY, "Referrer-Policy": "same-origin", "X-Frame-Options": "DENY"}
-#: Path and name of the sections, in their order; a canary's will join them.
+#: Path and name of the sections, in their order.
 SECTIONS = (
     ("/runs", "Runs"),
     ("/runs/new", "Start a run"),
     ("/compare", "Compare"),
+    ("/canaries", "Canaries"),
     ("/targets", "Targets"),
     ("/audit", "Audit"),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi.routing import APIRouter
 
-from loadgen.service.pages import assets, auditing, comparing, listing, running, starting, targets
+from loadgen.service.pages import assets, auditing, canaries, comparing, listing, running, starting, targets
 
 #: `/runs/new` before `/runs/{run_id}`.
 ROUTERS: tuple[APIRouter, ...] = (
@@ -12,6 +12,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     starting.router,
     running.router,
     comparing.router,
+    canaries.router,
     targets.router,
     auditing.router,
     assets.router,

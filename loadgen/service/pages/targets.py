@@ -14,7 +14,8 @@ from loadgen.service.api.models import TargetCheckOut, TargetOut
 from loadgen.service.api.targets import Name, check_target
 from loadgen.service.api.targets import targets as listed
 from loadgen.service.pages.render import page
-from loadgen.service.registry import RunState, utc_now
+from loadgen.service.registry import RunState
+from loadgen.service.state import Service
 
 router = router_of("pages", prefix="")
 #: Facts of a target's environment that are shown.
@@ -53,19 +54,16 @@ class Shown:
     look: Look | None
 
 
-def looks_of(request: Request) -> dict[str, Look]:
-    """The newest look at each target since the service began: at most one a target of the configuration."""
-    state = request.app.state
-    if not hasattr(state, "target_looks"):
-        state.target_looks = {}
-    found: dict[str, Look] = state.target_looks
-    return found
+def looks_of(service: Service) -> dict[str, Look]:
+    """The newest look at each target, whoever looked, from the API or a page, also before this start of the service."""
+    kept = service.registry.looks.all()
+    return {name: Look(TargetCheckOut.model_validate(one.found), one.at, one.who) for name, one in kept.items()}
 
 
 @router.get("/targets", summary="Targets as a page", include_in_schema=False)
 async def targets_page(request: Request, service: ServiceOf) -> Response:
     queued = await run_in_threadpool(service.registry.runs.in_state, RunState.QUEUED)
-    looks = looks_of(request)
+    looks = await run_in_threadpool(looks_of, service)
     shown = [
         Shown(target, sum(target.name in row.arms.values() for row in queued), looks.get(target.name))
         for target in listed(service).targets
@@ -74,7 +72,6 @@ async def targets_page(request: Request, service: ServiceOf) -> Response:
 
 
 @router.post("/targets/{name}/check", summary="Look at a target", include_in_schema=False)
-async def look_at(request: Request, service: ServiceOf, who: Who, name: Name) -> Response:
-    found = await check_target(service, name)
-    looks_of(request)[name] = Look(found, utc_now(), who.name)
+async def look_at(service: ServiceOf, who: Who, name: Name) -> Response:
+    await check_target(service, who, name)
     return RedirectResponse(f"/targets#t-{name}", 303)

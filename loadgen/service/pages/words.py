@@ -7,10 +7,10 @@ from datetime import datetime
 from loadgen.report import seconds
 
 _TONES = {
-    "finished": "good", "pass": "good", "valid": "good",
+    "finished": "good", "pass": "good", "valid": "good", "ok": "good",
     "failed": "bad", "fail": "bad", "invalid": "bad",
     "interrupted": "warning", "stopped": "warning", "inconclusive": "warning", "doubtful": "warning",
-    "running": "info", "queued": "info",
+    "running": "info", "queued": "info", "watching": "info", "starting": "info", "stopping": "info",
 }  # fmt: skip
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 from loadgen.service.registry.audit import Audit
 from loadgen.service.registry.database import Database, alone
 from loadgen.service.registry.runs import IdempotencyConflict, Runs, utc_now
-from loadgen.service.registry.types import AuditRow, RunFilter, RunRow, RunState
+from loadgen.service.registry.seen import TargetLooks
+from loadgen.service.registry.types import AuditRow, RunFilter, RunRow, RunState, TargetLook
 
 __all__ = [
     "Audit",
@@ -18,6 +19,8 @@ __all__ = [
     "RunRow",
     "RunState",
     "Runs",
+    "TargetLook",
+    "TargetLooks",
     "alone",
     "utc_now",
 ]
@@ -30,6 +33,7 @@ class Registry:
         self.database = Database(path)
         self.runs = Runs(self.database)
         self.audit = Audit(self.database)
+        self.looks = TargetLooks(self.database)
 
     def usable(self) -> bool:
         return self.database.usable()

@@ -60,6 +60,16 @@ MIGRATIONS: tuple[str, ...] = (
         PRIMARY KEY (who, key)
     );
     """,
+    # 3: what the newest look at a target has found; what a run is (the scenario's experiment), where that is known
+    """
+    ALTER TABLE runs ADD COLUMN kind TEXT;
+    CREATE TABLE target_looks (
+        name TEXT PRIMARY KEY,
+        at TEXT NOT NULL,
+        who TEXT NOT NULL,
+        found TEXT NOT NULL
+    );
+    """,
 )
 
 

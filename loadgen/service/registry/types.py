@@ -27,7 +27,8 @@ class RunState(StrEnum):
 @dataclass(frozen=True, slots=True)
 class RunRow:
     """One run. Times are ISO 8601 UTC. `number`: the order in which runs were asked for. `arms`: arm to target.
-    `scenario_text`: what was asked, as it was then; None of runs found on disk. `path`: its run directory, None before
+    `scenario_text`: what was asked, as it was then; None of runs found on disk. `kind`: the scenario's experiment; None
+    of runs that were asked for before this was kept. `path`: its run directory, None before
     it has one and after it was deleted."""
 
     number: int
@@ -48,6 +49,7 @@ class RunRow:
     validity: str | None = None
     exit_code: int | None = None
     path: str | None = None
+    kind: str | None = None
 
     def shown(self) -> dict[str, Any]:
         """As others see it: without the scenario's text and places on the disk."""
@@ -56,7 +58,7 @@ class RunRow:
 
 _SHOWN = (
     "id", "number", "scenario", "state", "reason", "arms", "overrides", "time_budget_s", "started_by", "created",
-    "started", "ended", "verdict", "validity", "exit_code",
+    "started", "ended", "verdict", "validity", "exit_code", "kind",
 )  # fmt: skip
 
 
@@ -71,6 +73,15 @@ class RunFilter:
     verdict: str | None = None
     before: int | None = None
     limit: int = 50
+
+
+@dataclass(frozen=True, slots=True)
+class TargetLook:
+    """The newest look at a target. `found`: as the API answers it (`TargetCheckOut`)."""
+
+    at: str
+    who: str
+    found: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

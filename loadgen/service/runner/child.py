@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,16 @@ from pydantic import SecretStr
 
 from loadgen.control import Live
 from loadgen.errors import ScenarioError, SpecloadError, TargetUnusable
-from loadgen.experiment import DEFAULT_TRANSPORT, RunOptions, RunResult, ending_of, run_experiment
+from loadgen.experiment import (
+    DEFAULT_TRANSPORT,
+    CanaryOptions,
+    RunOptions,
+    RunResult,
+    ending_of,
+    run_canary,
+    run_experiment,
+    worst_word,
+)
 from loadgen.export import Metrics, MetricsTeller
 from loadgen.plan import Plan, Segment
 from loadgen.redact import Redactor, printable
@@ -27,6 +36,7 @@ from loadgen.scenario import LoadedScenario
 from loadgen.service.jobs import loaded_of
 from loadgen.service.runner.messages import Begun, Ended, Measured, Said, SegmentTold, Start, Stop
 from loadgen.service.runner.outbox import Outbox
+from loadgen.service.runner.watching import Watched, client_to
 from loadgen.service.words import about_target
 
 TELL_INTERVAL_S = 1.0
@@ -84,7 +94,7 @@ class Run:
         """Whatever ends it, it is said how."""
         try:
             loaded = loaded_of(self._start)
-            result = asyncio.run(self._driven(loaded))
+            ended = asyncio.run(self._told_of(self._watched(loaded) if self._start.watching else self._driven(loaded)))
         except KeyboardInterrupt:
             return self._ended("interrupted", "interrupted", f"interrupted by {self._interrupted_by}, before any load")
         except TargetUnusable as error:
@@ -99,18 +109,33 @@ class Run:
             self._log(traceback.format_exc())
             return self._ended("internal", "failed", "internal error of the run; see the service's log")
         self._tell_metrics()
-        return self._judged(result)
+        return ended
 
-    async def _driven(self, loaded: LoadedScenario) -> RunResult:
+    async def _driven(self, loaded: LoadedScenario) -> Ended:
         options = RunOptions(
             self._start.out, self._start.overrides, workers=self._start.workers,
             transport=self._start.transport or DEFAULT_TRANSPORT, time_budget_s=self._start.time_budget_s,
             metrics=self._metrics, run_id=self._start.run_id, interrupted_by=lambda: self._interrupted_by,
+            cuts="stopping it again cuts them",
         )  # fmt: skip
+        return self._judged(await run_experiment(loaded, options, self._told))
+
+    async def _watched(self, loaded: LoadedScenario) -> Ended:
+        start, asked = self._start, self._start.watching
+        assert asked is not None
+        options = CanaryOptions(
+            start.out, asked.for_s, asked.dry_run, self._metrics, client=client_to(start.resolve),
+            canary_id=start.run_id,
+        )  # fmt: skip
+        folder, result = await run_canary(loaded, options, Watched(self._outbox, self._log))
+        return Ended(ending=result.verdict, state="finished", verdict=result.verdict, path=str(folder))
+
+    async def _told_of(self, work: Coroutine[Any, Any, Ended]) -> Ended:
+        """Told to stop, and telling how it goes, meanwhile."""
         listening = asyncio.create_task(self._listen())
         telling = asyncio.create_task(self._tell())
         try:
-            return await run_experiment(loaded, options, self._told)
+            return await work
         finally:
             listening.cancel()
             telling.cancel()
@@ -140,8 +165,12 @@ class Run:
 
     def _judged(self, result: RunResult) -> Ended:
         ending, why = ending_of(result)
-        verdict = None if result.verdict is None else result.verdict.verdict
+        self._told.path = result.path
+        found = None if result.found is None else result.found.state
+        verdict = worst_word(None if result.verdict is None else result.verdict.verdict, found)
         reason = result.reason if result.state != "finished" else why
+        if reason is None and result.found is not None and found == verdict != "pass":
+            reason = f"{result.found.kind}: {found}; the report says why"
         return self._ended(ending, result.state, reason, (), verdict, result.summary.validity.state)
 
     def _ended(

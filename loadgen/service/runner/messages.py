@@ -17,9 +17,17 @@ class Message(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+class Watching(Message):
+    """A canary is watched instead of a load driven. `for_s` None: until it is stopped."""
+
+    for_s: float | None = None
+    dry_run: bool = False
+
+
 class Start(Message):
     """`arms`: keys of each arm in whole (`loadgen.scenario.Arm`), headers in clear text: this goes through a pipe only.
-    `environment`, `caps`: what the targets allow at most. `base`: folder that the scenario's files are relative to."""
+    `environment`, `caps`: what the targets allow at most. `base`: folder that the scenario's files are relative to.
+    `resolve`: addresses of hosts that are no target's, of kill switches and webhooks: connected to are these alone."""
 
     run_id: str
     name: str
@@ -33,6 +41,8 @@ class Start(Message):
     time_budget_s: float | None = None
     workers: int | None = None
     transport: Literal["plain", "kernel"] | None = None
+    resolve: dict[str, str] = {}
+    watching: Watching | None = None
 
 
 class Stop(Message):

@@ -257,7 +257,9 @@ class Runner:
     async def _placed(self, row: RunRow) -> tuple[Start, frozenset[tuple[str, int]]]:
         placed = {arm: await self._targets.placed(target) for arm, target in row.arms.items()}
         servers = frozenset[tuple[str, int]]().union(*(one.servers for one in placed.values()))
-        return self.start_of(row, {arm: one.keys for arm, one in placed.items()}), servers
+        start = self.start_of(row, {arm: one.keys for arm, one in placed.items()})
+        resolve = await self._targets.elsewhere(row.scenario_text or "", "drill")
+        return start.model_copy(update={"resolve": resolve}), servers
 
     def start_of(self, row: RunRow, arms: dict[str, dict[str, Any]]) -> Start:
         """What the run's process is told. Raises KeyError where a target is not there any more."""

@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 
 from loadgen.errors import SpecloadError, StorageError
+from loadgen.experiment import worst_word
 from loadgen.record import list_runs, read_manifest
 from loadgen.service.background import Background, Busy, JobFailed
 from loadgen.service.jobs import recomputed
@@ -26,6 +27,8 @@ STATES = {
     "inconclusive": RunState.FAILED,
     "failed": RunState.FAILED,
 }
+#: Experiments whose findings are a file of their own, with a state.
+FOUND = ("quality", "anomalies", "drill", "access")
 LEFT = "the service ended while it ran"
 
 
@@ -50,11 +53,15 @@ def look_at(path: Path) -> Found:
 
 
 def judged(path: Path) -> tuple[str | None, str | None]:
-    """Verdict and validity, as their files have them."""
-    verdict = _read(path / "verdict.json").get("verdict")
+    """Verdict and validity, as their files have them; of the verdict and of what an experiment found, the worse."""
+    words = (
+        _read(path / "verdict.json").get("verdict"),
+        *(_read(path / f"{kind}.json").get("state") for kind in FOUND),
+    )
+    verdict = worst_word(*(word for word in words if isinstance(word, str)))
     validity = _read(path / "summary.json").get("validity")
     state = validity.get("state") if isinstance(validity, dict) else None
-    return (verdict if isinstance(verdict, str) else None), (state if isinstance(state, str) else None)
+    return verdict, (state if isinstance(state, str) else None)
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -108,6 +115,7 @@ def adopt(registry: Registry, folder: Path) -> list[RunRow]:
                 verdict=verdict,
                 validity=validity,
                 path=entry.path,
+                kind=entry.kind,
             )
         )
     return adopted

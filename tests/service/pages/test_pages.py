@@ -18,7 +18,10 @@ from tests.service.pages.markup import Element, read
 RUN = Path(__file__).resolve().parents[2] / "data" / "runs" / "small"
 HOSTILE = "</td><script>window.pwned=1</script><img src=x onerror=window.pwned=1>\"'&amp;"
 BROWSER = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
-PAGES = ("/runs", "/runs/new", "/runs/new?scenario=small", "/compare", "/targets", "/audit")
+PAGES = (
+    "/runs", "/runs/new", "/runs/new?scenario=small", "/compare", "/targets", "/audit", "/canaries", "/canaries/new",
+    "/canaries/new?scenario=small",
+)  # fmt: skip
 FORM = {"Origin": "http://127.0.0.1", "Sec-Fetch-Site": "same-origin", **BROWSER}
 
 
@@ -102,7 +105,7 @@ async def test_empty_pages_say_that_they_are(opened, who: str) -> None:
         assert "No run is like that." in (await look(service, "/runs?state=failed&target=one")).words
         assert "No run is like that." in (await look(service, "/runs?state=nonsense")).words
         assert "There are no ended runs with records yet." in (await look(service, "/compare")).words
-        assert "none since the service began" in (await look(service, "/targets")).words
+        assert "nobody has looked yet" in (await look(service, "/targets")).words
         for path in ("/runs/new", "/audit"):
             assert ("Not allowed" in (await look(service, path, 200 if operator else 403)).words) != operator
         here = [a.words for a in runs.all("nav")[0].all("a") if "aria-current" in a.attributes]
@@ -287,6 +290,9 @@ async def test_targets_show_the_newest_look(opened) -> None:
         assert "not usable" in page.words
         assert "by ops: it cannot be reached" in page.words
         assert "Nothing is here" in checked(await send(service, "/targets/two/check"), 404).words
+        assert (await service.ask("POST", "/api/v1/targets/one/check")).json()["usable"] is False
+    async with opened("eye") as service:  # a look outlives the service, whoever looked and how
+        assert "by ops: it cannot be reached" in (await look(service, "/targets")).words
 
 
 async def test_the_audit_log_is_paged_and_says_when_it_is_broken(opened) -> None:

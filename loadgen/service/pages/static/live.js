@@ -49,6 +49,8 @@
   const failed = (a) => Object.entries(a.outcomes).reduce((n, [kind, k]) => (kind === "ok" ? n : n + k), 0);
 
   let looks = []; // at most MOST_POINTS, oldest first
+  let newest = null; // the last look told, also where it became no point
+  let frame = []; // what every part of the page shows: one set of looks, set with each drawing
   let every = 1; // so many looks become one point
   let skipped = 0;
   let source = null;
@@ -64,11 +66,11 @@
   /** Series by arm and name, in the order in which they came up; a value a look, null where there is none. */
   function seriesOf(chart) {
     const found = new Map();
-    looks.forEach((look, i) => {
+    frame.forEach((look, i) => {
       for (const [arm, a] of Object.entries(look.arms)) {
         for (const [name, value] of chart.of(a)) {
           const key = `${arm}\n${name}`;
-          if (!found.has(key)) found.set(key, { arm, name, values: new Array(looks.length).fill(null) });
+          if (!found.has(key)) found.set(key, { arm, name, values: new Array(frame.length).fill(null) });
           found.get(key).values[i] = known(value) ? value : null;
         }
       }
@@ -86,7 +88,7 @@
     return series.map((s) => {
       const [colour, dash] = chart.by === "arm" ? [arms.indexOf(s.arm), names.indexOf(s.name)] : [names.indexOf(s.name), arms.indexOf(s.arm)];
       return {
-        type: "scatter", mode: looks.length > 60 ? "lines" : "lines+markers", connectgaps: false, name: plain(short(titleOf(s))), x, y: s.values,
+        type: "scatter", mode: frame.length > 60 ? "lines" : "lines+markers", connectgaps: false, name: plain(short(titleOf(s))), x, y: s.values,
         line: { color: css(`--series${colour % 8}`), width: 1.8, dash: DASHES[dash % DASHES.length] }, marker: { size: 4 },
         text: s.values.map((v, i) => `${plain(titleOf(s))}<br>${shown(v, chart.unit)} at ${Math.round(x[i])} s`), hoverinfo: "text",
       };
@@ -113,20 +115,22 @@
     plot.hidden = series.length === 0;
     figure.querySelector("details").hidden = series.length === 0;
     if (!series.length) return;
-    const x = looks.map((look) => look.run_s);
+    const x = frame.map((look) => look.run_s);
     table(figure, chart, series);
     await Plotly.react(plot, traces(chart, series, x), layout(chart), { displayModeBar: false, responsive: true });
   }
 
-  /** One drawing at a time, when somebody looks; a slow browser draws less often. */
+  /** Numbers, sentences and charts together, of one look: nothing is shown before or after the rest. One drawing at a
+      time, when somebody looks; a slow browser draws less often. */
   async function drawAll() {
     again = true;
-    if (drawing || document.hidden || typeof Plotly !== "object") return;
+    if (drawing || document.hidden) return;
     [drawing, again] = [true, false];
     const begun = performance.now();
+    frame = newest === null || looks[looks.length - 1] === newest ? looks.slice() : [...looks, newest];
+    if (newest !== null) now(newest);
     try {
-      for (const figure of document.querySelectorAll(".live-chart")) await draw(figure);
-      live.dataset.drawn = String(looks.length);
+      if (typeof Plotly === "object") await Promise.all([...document.querySelectorAll(".live-chart")].map(draw));
     } catch (error) {
       at("unable").textContent = `The charts cannot be drawn (${error.message}). Their numbers stand in the tables.`;
       at("unable").hidden = false;
@@ -146,7 +150,7 @@
   function table(figure, chart, series) {
     if (!figure.querySelector("details").open) return;
     const node = figure.querySelector("table");
-    const x = looks.map((look) => look.run_s);
+    const x = frame.map((look) => look.run_s);
     const head = document.createElement("tr");
     cell(head, "second", "th", "col");
     series.forEach((s) => cell(head, titleOf(s), "th", "col"));
@@ -184,6 +188,8 @@
     const drafts = tasks.flatMap((task) => [
       [`acceptance (α), ${task}`, "share", of("acceptance_rate", task)], [`rollback at least, ${task}`, "share", of("rollback_low", task)],
     ]);
+    at("as-of").textContent = `Every number and chart here is as of second ${Math.round(look.run_s)} of the load (${look.at.slice(11, 19)} UTC).`;
+    live.dataset.shown = String(look.run_s);
     numbers(at("now-load"), arms, LOAD);
     numbers(at("now-speed"), arms, [...SPEED, ...drafts]);
     validity(arms);
@@ -208,6 +214,7 @@
   /* What the service tells */
 
   function take(look) {
+    newest = look;
     skipped += 1;
     if (skipped >= every) {
       skipped = 0;
@@ -278,6 +285,7 @@
 
   function snapshot(told) {
     looks = [];
+    newest = null;
     every = 1;
     skipped = 0;
     told.looks.forEach(take);
@@ -285,7 +293,6 @@
     told.said.forEach(say);
     state(told.run);
     segment(told.segment);
-    if (looks.length) now(looks[looks.length - 1]);
     // of a run that is over nothing comes after it
     if (["queued", "running"].includes(told.run.state)) drawAll();
     else ended(told.run);
@@ -310,7 +317,7 @@
     on("begun", () => status("The run is under way."));
     on("segment", segment);
     on("said", say);
-    on("look", (look) => { take(look); now(look); if (at("state").textContent === "running") status("The run is under way."); drawAll(); });
+    on("look", (look) => { take(look); if (at("state").textContent === "running") status("The run is under way."); drawAll(); });
     on("ended", ended);
   }
 
