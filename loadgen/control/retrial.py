@@ -1,8 +1,8 @@
-"""Was it the anomaly? What was seen once is tried again, some times with it and some times without, in random order.
+"""Was it the anomaly? What was seen once is tried again, at times with it and at times without, in random order.
 
-Pure. If the anomaly has no effect, whatever a try shows it would have shown without, too: then only chance puts every try
-that shows it among those with the anomaly, one of all the orders there are. That holds however often the server fails by
-itself and however failures cluster, since the order is drawn and nothing is assumed of the server (Fisher's argument).
+Pure. If the anomaly has no effect, whatever a try shows it would have shown without it, too: that all tries with it
+show the symptom, and none without it, is then the work of the drawn order, one of all there are. So it is however
+often the server fails by itself, and however failures cluster: nothing is assumed of it (Fisher's argument).
 """
 
 from __future__ import annotations

@@ -211,38 +211,46 @@ def _bystanders(
 ) -> list[Bystander]:
     """`times`: whether the load's times are judged."""
     blocks = blocks_of(before, during)
-    answered = _known_before([e for e in told.witnesses if e.data["seen"] != "failed"], before[1])
-    at_ns = np.array([e.at_ns for e in answered], dtype=np.int64)
+    known = _known_before(sorted((*told.witnesses, *told.probes), key=lambda e: e.at_ns), before[1])
+    at_ns = np.array([e.at_ns for e in known], dtype=np.int64)
     tests = load_compared(frame, rows, blocks, float(keys.get("latency_ratio", 1.2)))
-    tests.append(witnesses_compared(at_ns, _unusual(answered, before[1]), blocks))
+    tests.append(witnesses_compared(at_ns, _unusual(known, before[1]), blocks))
     p = adjusted(tests)
     return [_shown(one, p.get(one.name), level if times or one.unit != "s" else 0.0) for one in tests]
 
 
-def _unusual(answered: Sequence[Event], quiet_ns: int) -> Bools:
-    """Which answers are not what their prompt was answered with most often in the time before. An answer of that time
-    is held against the others of it: an unsteady prompt would else seem steadier before than afterwards."""
+def _unusual(known: Sequence[Event], quiet_ns: int) -> Bools:
+    """Which are not what their prompt was answered with most often in the time before; no answer is none of these, too.
+    An answer of that time is held against the others of it: an unsteady prompt would else seem steadier before than
+    afterwards."""
     before: dict[int, Counter[str]] = {}
-    for e in answered:
-        if e.at_ns <= quiet_ns:
-            before.setdefault(int(e.data["number"]), Counter())[str(e.data["digest"])] += 1
-    return np.array([_is_unusual(e, before, quiet_ns) for e in answered], dtype=np.bool_)
+    for e in known:
+        if e.at_ns <= quiet_ns and e.data["digest"] is not None:
+            before.setdefault(_prompt(e), Counter())[str(e.data["digest"])] += 1
+    return np.array([_is_unusual(e, before, quiet_ns) for e in known], dtype=np.bool_)
 
 
 def _is_unusual(event: Event, before: Mapping[int, Counter[str]], quiet_ns: int) -> bool:
     """An only answer is no unusual one."""
+    if event.data["digest"] is None:
+        return True
     mine = str(event.data["digest"])
-    others = before[int(event.data["number"])].copy()
+    others = before[_prompt(event)].copy()
     if event.at_ns <= quiet_ns:
         others[mine] -= 1
     most = max(others.values())
     return most > 0 and mine != min(digest for digest, n in others.items() if n == most)
 
 
-def _known_before(answered: Sequence[Event], quiet_ns: int) -> list[Event]:
-    """Answers to prompts that were answered in the time before."""
-    numbers = {int(e.data["number"]) for e in answered if e.at_ns <= quiet_ns}
-    return [e for e in answered if int(e.data["number"]) in numbers]
+def _prompt(event: Event) -> int:
+    """A witness's number; the known-good request is a prompt of its own."""
+    return int(event.data.get("number", -1))
+
+
+def _known_before(asked: Sequence[Event], quiet_ns: int) -> list[Event]:
+    """Requests with a prompt that was answered in the time before."""
+    numbers = {_prompt(e) for e in asked if e.at_ns <= quiet_ns and e.data["digest"] is not None}
+    return [e for e in asked if _prompt(e) in numbers]
 
 
 def _shown(one: Compared, p: float | None, level: float) -> Bystander:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from pydantic import Field
+
 from loadgen.analyze.found.base import ExperimentResult, State
 from loadgen.analyze.found.retried import Retried
 from loadgen.analyze.summary.base import Model
@@ -13,10 +15,10 @@ class AnomalyRow(Model):
     """One anomaly, all its repeats together. `got`, `message`: of the first that does not fit, else of the first.
     `seconds`: longest. `probe`: what the known-good request was answered with afterwards, the worst: same, new (another
     answer than ever before), failed. `down_s`: how long the server did not serve; `ended`: it did not come back.
-    `let_go_s`: longest until no more ran and waited than before; None: not told, or `late`: not in time. `abandoned`: and
-    more went on than was ours. `bystanders_failed`: requests of the load that failed while it went on, of `bystanders`.
-    `silence_s`: longest time without a token for any request in flight. `chance`: what does not fit is a failure that
-    any request may meet. `again`: what came of trying again what was seen once."""
+    `let_go_s`: longest until no more ran and waited than before; None: not told, or `late`: not in time. `abandoned`:
+    and more went on than was ours. `bystanders_failed`: requests of the load that failed while it went on, of
+    `bystanders`. `silence_s`: longest time without a token for any request in flight. `chance`: what does not fit is a
+    failure that any request may meet. `again`: what came of trying again what was seen once."""
 
     name: str
     group: str
@@ -38,7 +40,7 @@ class AnomalyRow(Model):
     bystanders: int = 0
     bystanders_failed: int = 0
     silence_s: float = 0.0
-    again: list[Retried] = []
+    again: list[Retried] = Field(default_factory=list)
 
 
 class AnomalySkipped(Model):
@@ -108,7 +110,7 @@ class AnomaliesArm(Model):
     #: looks of the time before that saw more requests on the server than ours; None: nobody looked
     foreign_looks: int | None = None
     #: anomalies with something that was not tried again to the end
-    untried: list[str] = []
+    untried: list[str] = Field(default_factory=list)
 
 
 class AnomaliesResult(ExperimentResult):

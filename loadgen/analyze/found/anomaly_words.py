@@ -15,7 +15,7 @@ _NAMES = {
     "error_share": "the share of failed requests",
     "ttft_s": "TTFT",
     "tpot_s": "TPOT",
-    "witness_share": "the share of known requests that were answered otherwise",
+    "witness_share": "the share of known requests that failed or were answered otherwise",
 }
 
 Reason = tuple[State, str]
@@ -60,7 +60,8 @@ def _row_faults(row: AnomalyRow, arm: AnomaliesArm, keys: Mapping[str, Any]) -> 
         )
     confirmed = {one.symptom: one for one in row.again if one.state == "confirmed"}
     for symptom, one in confirmed.items():
-        yield f"{_SEEN[symptom](row)}, and so again {one.sent} times of {one.sent}, and never in {one.without} without it"
+        tries = f"again {one.shown} times of {one.sent}, and {one.shown_without} times of {one.without} without it"
+        yield f"{_SEEN[symptom](row)}; {tries}"
 
 
 def _wrong(row: AnomalyRow) -> str:

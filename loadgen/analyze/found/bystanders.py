@@ -125,7 +125,7 @@ def load_compared(frame: Frame, rows: Ints, blocks: Blocks, latency_ratio: float
 
 
 def witnesses_compared(at_ns: Ints, other: Bools, blocks: Blocks) -> Compared:
-    """Share of the known requests that were answered otherwise than most often in the time before."""
+    """Share of the known requests that failed, or were answered otherwise than most often in the time before."""
     return compare(
         "witness_share", "share", blocks.values(lambda e: _shares(at_ns, other, e)),
         WITNESSES, "an answer of a witness", share=True,

@@ -1,7 +1,7 @@
 """Whether what an anomaly left goes on: more ran and waited on the server than we ourselves had there.
 
-No test, and none is needed: on a server that serves nobody else and lets go of what is left, what runs and waits is what
-we have in flight. What ended within `STALE_NS` counts as in flight, since a server's page may be so old.
+No test, and none is needed: on a server that serves nobody else and lets go of what is left, what runs and waits is
+what we have in flight. What ended within `STALE_NS` counts as in flight, since a server's page may be so old.
 """
 
 from __future__ import annotations

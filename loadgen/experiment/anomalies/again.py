@@ -49,8 +49,8 @@ class Suspect:
 
 @dataclass
 class Again:
-    """`send`: sends an anomaly, and says whether its answer fits. `stall_s`: nothing ending for so long is a stall. `arms`: of the
-    run, which share its chance of a false alarm."""
+    """`send`: sends an anomaly, and says whether its answer fits. `stall_s`: nothing ending for so long is a stall.
+    `arms`: of the run, which share its chance of a false alarm."""
 
     aftermath: Aftermath
     pulse: Pulse
@@ -97,7 +97,7 @@ class Again:
     async def _try(self, suspect: Suspect, sent: bool) -> bool:
         """With the anomaly or without it, as long and with the same looks. Only an answer needs something in its place:
         the known-good request."""
-        begun_ns, name = now_ns(), suspect.tried.anomaly.name
+        begun_ns = now_ns()
         if suspect.symptom == "answer":
             shown = await self._wrong(suspect, sent)
             return shown or await self._seen(suspect, sent) == "died"

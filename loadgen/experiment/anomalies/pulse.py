@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable
+from itertools import pairwise
 
 from loadgen.clock import now_ns
 
@@ -42,7 +43,7 @@ class Pulse:
         times = [at for at, _, _ in self._marks[first:last]]
         if last > len(self._marks):
             times.append(max(now_ns(), end_ns))
-        return max((b - a for a, b in zip(times, times[1:], strict=False)), default=0) / 1e9
+        return max((b - a for a, b in pairwise(times)), default=0) / 1e9
 
     def failed(self, begin_ns: int, end_ns: int) -> tuple[int, int]:
         """Of those that ended in the span: failed, and all."""

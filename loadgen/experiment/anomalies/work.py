@@ -137,7 +137,7 @@ class Work:
         return found
 
     async def _one(self, anomaly: Anomaly, repeat: int, begun_ns: int) -> _Answers | None:
-        """Send it once. The event `anomaly`, of the moment it began; `anomaly_skipped` where it cannot be made: None."""
+        """Send it once. The event `anomaly`, of the moment it began; None: `anomaly_skipped`, it cannot be made."""
         script, expected = anomaly.make(self.setting), expected_of(anomaly, self.setting)
         if isinstance(script, Absent):
             self.note("anomaly_skipped", name=anomaly.name, group=anomaly.group, reason=script.reason)

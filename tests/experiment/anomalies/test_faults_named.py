@@ -100,17 +100,19 @@ async def test_cross_talk_a_leak_and_streams_that_go_on(rehearsal: Start, ran: A
 
 
 @pytest.mark.slow
-async def test_errors_of_the_load_and_wrong_answers(rehearsal: Start, ran: Any) -> None:
-    """Half of all requests get 503 since the anomalies began: of bystanders, and where a refusal was right."""
+async def test_errors_of_the_load(rehearsal: Start, ran: Any) -> None:
+    """Half of all requests get 503 since the anomalies began. That anomalies do as well is no fault of each: without
+    them it is the same."""
     with rehearsal(RehearsalConfig(**FAST)) as url:
         _, found, _ = await ran(
-            url, {"storm_503": {"share": 0.5}}, anomalies=anomalies("empty", "types", before_s=16, pause_s=0.3),
+            url, {"storm_503": {"share": 0.5}}, anomalies=anomalies("empty", pause_s=0.3),
             safety={"breaker_failures": 0},
         )  # fmt: skip
     (arm,) = found.arms
     wrong = [r for r in arm.rows if not r.fits]
     assert {r.got for r in wrong} == {"503 error"}
-    assert any(r.startswith(f"base: {wrong[0].name}: got 503 error") for r in found.reasons)
+    assert {one.state for r in wrong for one in r.again} == {"refuted"}
+    assert not any("got 503 error" in r for r in found.reasons)
     errors = next(t for t in arm.bystanders if t.name == "error_share")
     assert (errors.alarm, errors.before) == (True, 0)
     assert any("share of failed requests rose from 0.00%" in r for r in found.reasons)
