@@ -73,7 +73,8 @@ def _arm(run: RunData, name: str, keys: dict[str, Any], invalid: str | None) -> 
     rows = np.arange(frame.n)
     before, during = _spans(run, frame, told)
     quiet, ours = silences(frame, rows), in_flight(frame, told.asked)
-    others = foreign(told.busy, ours) if told.busy else None
+    looks = [look for look in told.busy if look[0] >= before[0]]
+    others = foreign(looks, ours) if looks else None
     retried = retried_of(told)
     found = AnomaliesArm(
         arm=name,

@@ -281,7 +281,7 @@ def test_what_was_left_goes_on(story: Story) -> None:
         return [[at(begun + 10 * i / (len(busy) - 1)), one] for i, one in enumerate(busy)]
 
     for i in range(20):
-        story.event(0.5 * i, "busy", busy=5.0)
+        story.event(1 + 0.5 * i, "busy", busy=5.0)
     story.change("let_go", "a7", s=None, busy=26.0, looks=looks(*[26.0] * 21))
     found = story.found()
     assert found.reasons == [
@@ -330,7 +330,7 @@ def test_a_load_that_is_slower(story: Story) -> None:
 
 def test_times_of_an_invalid_measurement_are_not_judged(story: Story) -> None:
     """The client could not keep up: a slower load is no fault of the server's, but its errors are."""
-    story.requests(lambda second: {"outcome": "http_error"} if second > QUIET_S and int(second * 10) % 3 == 0 else {})
+    story.requests(lambda second: {"outcome": "http_error"} if second >= QUIET_S and int(second * 10) % 3 == 0 else {})
     story.witnesses()
     for row in story.made.rows:
         if row["sent_ns"] >= at(QUIET_S):

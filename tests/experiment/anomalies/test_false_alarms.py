@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from scipy.stats import beta
 
+from loadgen.analyze.found import before_after
 from loadgen.analyze.quality.family import PROMISED
 from loadgen.experiment.anomalies.known import Known
 from loadgen.experiment.anomalies.sending import Reply
@@ -29,8 +30,8 @@ from tests.experiment.anomalies.virtual import (
     simulated_load,
 )
 
-NAMES = ("empty", "disconnect")
-RUNS, RUN_S = 310, 110.0
+NAMES = ("empty", "leave_in_stream", "storm_in_stream")
+RUNS, RUN_S = 310, 80.0
 WORLDS = (
     World("one in 200 fails"),
     World("one in 20 fails, in bursts", troubles_per_s=1 / 18),
@@ -44,12 +45,16 @@ def load() -> Load:
 
 
 def whole(**keys: Any) -> Whole:
-    changed = {"include": list(NAMES), "before_s": 20, "after_s": 1, "latency_ratio": 1.0, **keys}
-    return Whole(Run, AnomalyKeys.model_validate(changed), fitting(NAMES))
+    changed: dict[str, Any] = {"include": list(NAMES), "before_s": 20, "after_s": 1, "latency_ratio": 1.0, **keys}
+    return Whole(Run, AnomalyKeys.model_validate(changed), fitting(changed["include"]))
 
 
 @pytest.mark.slow
-def test_healthy_runs_alarm_in_at_most_one_of_a_hundred(load: Load) -> None:
+def test_healthy_runs_alarm_in_at_most_one_of_a_hundred(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The 95 % upper limit, of servers that fail by themselves, in bursts or not, stand still, and flip near ties. A
+    fifth of the steady series is enough to tell p of 0.04 %, and takes a fifth of the time."""
+    monkeypatch.setattr("loadgen.analyze.found.before_after.STEADY_SERIES", 4_000)
+    before_after._steady.cache_clear()
     runs, chance, alarms, suspected, reasons = whole(), np.random.default_rng(11), 0, 0, []
     for run in range(RUNS):
         piece = load.cut(chance.random() * (load.length_s - RUN_S), RUN_S)
@@ -58,7 +63,8 @@ def test_healthy_runs_alarm_in_at_most_one_of_a_hundred(load: Load) -> None:
         suspected += any(row.again for row in found.arms[0].rows)
         reasons += found.reasons
     assert float(beta.ppf(0.95, alarms + 1, RUNS - alarms)) <= PROMISED, (alarms, reasons)
-    assert suspected > RUNS / 3, "most of them give a reason to suspect something"
+    assert suspected > RUNS / 3, "many of them give a reason to suspect something"
+    before_after._steady.cache_clear()
 
 
 class Hurt(HealthyServer):
@@ -144,19 +150,21 @@ def test_what_one_anomaly_does_each_time_is_found(
 
 
 class Garbling(HealthyServer):
-    """From the middle of the run on every answer is another one."""
+    """Three seconds after the anomalies began every answer becomes another one."""
 
     async def ask(self, prompt: str, within_s: float) -> Known:
         known = await super().ask(prompt, within_s)
-        return replace(known, text=str(self.chance.random())) if known.text and self.loop.time() > 26 else known
+        if known.text is None or self.loop.time() < 23:
+            return known
+        return replace(known, text=str(self.chance.random()))
 
 
 class Mixing(HealthyServer):
-    """From the middle of the run on some answers go on like another's."""
+    """Some answers go on like another's."""
 
     async def ask(self, prompt: str, within_s: float) -> Known:
         known = await super().ask(prompt, within_s)
-        if known.text is None or self.loop.time() < 26 or self.chance.random() > 0.2:
+        if known.text is None or self.loop.time() < 23 or self.chance.random() > 0.2:
             return known
         other = next(p for p in prompts_of(4) if p != prompt)
         return replace(known, text=known.text[:8] + self.texts.answer(other, 0.0)[8:])
@@ -180,7 +188,7 @@ class Deaf(HealthyServer):
 @pytest.mark.parametrize(
     ("spoiled", "include", "reason"),
     [
-        (Garbling, "empty", "the share of known requests that failed or were answered otherwise rose from"),
+        (Garbling, "types", "the share of known requests that failed or were answered otherwise rose from"),
         (Mixing, "empty", "cross-talk: "),
         (Deaf, "leave_in_stream", "after leave_in_stream more requests ran and waited than in the time before"),
     ],

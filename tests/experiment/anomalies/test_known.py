@@ -45,8 +45,8 @@ def test_a_piece_that_answers_share_by_themselves_is_no_cross_talk() -> None:
     phrase = "Let me know if there is anything else I can help you with!"
     own, others = {OWN}, {f"{OTHER} {phrase}"}
     learned = [own, others, {f"Something else. {phrase}"}]
-    assert longest_shared(learned) == len(f" {phrase}")
-    assert least_crossed(learned) == len(phrase) + 17
+    assert longest_shared(learned) == len(f"e. {phrase}")
+    assert least_crossed(learned) == len(phrase) + 3 + 16
     assert crossed(f"{OWN[:20]}{phrase}", own, others, MARKER), "as 32 characters it would be one"
     assert not crossed(f"{OWN[:20]}{phrase}", own, others, MARKER, least_crossed(learned))
     assert crossed(f"{OWN[:20]}{OTHER} {phrase}", own, others, MARKER, least_crossed(learned))

@@ -94,13 +94,13 @@ class Load:
 
 
 def simulated_load(models: Models, requests: int) -> Load:
-    """Two users of a healthy engine, about four requests a second."""
+    """Two users of a healthy engine, about five requests a second."""
     cases = tuple(
         corpus_cases(models, {"short_qa": requests}, SamplingParams(temperature=0.7, max_tokens=3), 5)
     )  # fmt: skip
     plan = SimulationPlan({"candidate": EngineConfig(speed=0.1)}, (Stage(cases, concurrency=CONCURRENCY),))
     records = sorted(simulate(plan, 5, models).records, key=lambda r: r.arrival_s)
-    slower = requests / 4 / max(r.end_s or 0.0 for r in records)
+    slower = requests / 5 / max(r.end_s or 0.0 for r in records)
     return Load(
         np.array([r.arrival_s * slower for r in records]),
         np.array([(r.end_s or 0.0) * slower for r in records]),
@@ -161,7 +161,7 @@ class HealthyServer:
         self._trouble = self._spans(world.troubles_per_s, 1.0, length_s)
         self._pauses = self._spans(world.pauses_per_s, 1.5, length_s)
         self.load = self._paused(load)
-        self.load_failed = np.array([self._fails(at) for at in self.load.end_s])
+        self.load_failed = self._failing(self.load.end_s)
         self._by_end = np.sort(self.load.end_s)
         self._failed_by_end = np.append(0, np.cumsum(self.load_failed[np.argsort(self.load.end_s)]))
         self._asked: list[list[float]] = []
@@ -177,6 +177,8 @@ class HealthyServer:
         return at_s + np.append(0.0, np.cumsum(lengths))[np.searchsorted(begins, at_s)]
 
     def _paused(self, load: Load) -> Load:
+        if not len(self._pauses):
+            return load
         sent = self._later(load.sent_s)
         chunks = []
         for first, late, row in zip(load.sent_s, sent, load.chunks, strict=True):
@@ -187,6 +189,14 @@ class HealthyServer:
     def _fails(self, at_s: float) -> bool:
         troubled = bool(((self._trouble[:, 0] <= at_s) & (at_s < self._trouble[:, 1])).any())
         return bool(self.chance.random() < (self.world.fails_in_trouble if troubled else self.world.fails))
+
+    def _failing(self, at_s: np.ndarray) -> np.ndarray:
+        """As of `_fails`, of many."""
+        troubled = np.zeros(len(at_s), dtype=bool)
+        for begin, end in self._trouble:
+            troubled |= (begin <= at_s) & (at_s < end)
+        drawn = self.chance.random(len(at_s))
+        return np.asarray(drawn < np.where(troubled, self.world.fails_in_trouble, self.world.fails))
 
     async def _served(self) -> bool:
         """As long as the load's request that was sent last takes; whether it failed."""
