@@ -8,6 +8,7 @@ import selectors
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -147,6 +148,7 @@ class Texts:
         return "".join(parts)
 
 
+@cache
 def hash_of(prompt: str, i: int) -> str:
     return f"{sum(map(ord, prompt)) * (i + 7919) % 999_983:06d}"
 
