@@ -18,7 +18,7 @@ from loadgen.record import Event
 #: As old as a page of running and waiting may be.
 STALE_NS = 5_000_000_000
 #: Looks that must all see more than ours.
-FEWEST_LOOKS = 3
+FEWEST_LOOKS = 2
 
 #: (when, what ran and waited; None: the page did not tell)
 Look = tuple[int, float | None]

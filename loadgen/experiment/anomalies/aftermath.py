@@ -13,8 +13,8 @@ from loadgen.experiment.anomalies.known import Known
 from loadgen.experiment.anomalies.server import Server
 from loadgen.scenario import AnomalyKeys
 
-#: Between two looks at running and waiting.
-_LOOK_S = 0.5
+#: Between two looks at running and waiting: doubled from the first up to the last.
+_FIRST_LOOK_S, _LOOK_S = 0.0625, 0.5
 #: Looks in a row that must say for sure that the server is dead.
 _SURE_LOOKS = 2
 
@@ -96,7 +96,7 @@ class Aftermath:
         `abandon_s`. `looks`: (when, how many)."""
         if self.most_busy is None:
             return
-        begun_ns, looks = now_ns(), []
+        begun_ns, looks, wait_s = now_ns(), [], _FIRST_LOOK_S
         while True:
             busy, at_ns = await self.server.busy(), now_ns()
             looks.append((at_ns, busy))
@@ -105,4 +105,5 @@ class Aftermath:
                 s = (at_ns - begun_ns) / 1e9 if gone else None
                 self.note("let_go", after=name, repeat=repeat, s=s, busy=busy, looks=looks)
                 return
-            await asyncio.sleep(_LOOK_S)
+            await asyncio.sleep(wait_s)
+            wait_s = min(2 * wait_s, _LOOK_S)

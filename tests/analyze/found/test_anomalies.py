@@ -292,7 +292,7 @@ def test_what_was_left_goes_on(story: Story) -> None:
     for harmless in (
         [26.0] * 15 + [6.0] + [26.0] * 5,  # ours alone, once
         [None] * 21,  # a page that does not tell is no fault of the anomaly's
-        [26.0] * 9 + [None] * 10 + [26.0] * 2,  # nor is one that hardly does
+        [26.0] * 9 + [None] * 11 + [26.0],  # nor is one that hardly does
     ):
         story.change("let_go", "a7", s=None, busy=harmless[-1], looks=looks(*harmless))
         assert story.found().state == "pass", harmless

@@ -92,11 +92,12 @@ async def test_cross_talk_a_leak_and_streams_that_go_on(rehearsal: Start, ran: A
             url, {"memory_growth": {"mb_per_s": 150, "max_mb": 300}, "cross_talk": {}}, before_s=4,
             arms={"base": {"url": url, "telemetry": {"pid": pid, "interval_s": 0.2}}},
             anomalies=anomalies(
-                "prompt_empty", "json_array", "json_null", "storm_in_stream", abandon_s=2, witness_concurrency=4
+                "prompt_empty", "json_array", "json_null", "storm_in_stream", abandon_s=3, witness_concurrency=4
             ),
         )  # fmt: skip
     (arm,) = found.arms
     rows = {r.name: r for r in arm.rows}
+    assert arm.foreign_looks == 0
     assert (rows["prompt_empty"].abandoned, rows["storm_in_stream"].abandoned) == (False, True)
     assert any("storm_in_stream" in r and "goes on" in r for r in found.reasons)
     assert arm.witnesses.crossed > 0
