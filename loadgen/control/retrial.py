@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import comb
-from random import Random
+
+import numpy as np
 
 #: Tries with the anomaly. More would wear out a server that each of them hurts; tries without it cost little.
 SENDS = 5
@@ -39,11 +40,10 @@ class Trial:
     refuted: bool = False
 
     @classmethod
-    def drawn(cls, controls: int, seed: str) -> Trial:
-        """In an order that `seed` gives. True: with the anomaly."""
-        tries = [True] * SENDS + [False] * controls
-        Random(seed).shuffle(tries)
-        return cls(tuple(tries))
+    def drawn(cls, controls: int, *seed: int) -> Trial:
+        """In an order that `seed` gives, numbers from 0 on. True: with the anomaly."""
+        places = np.random.default_rng(seed).permutation(SENDS + controls)
+        return cls(tuple(bool(place < SENDS) for place in places))
 
     @property
     def next(self) -> bool | None:

@@ -27,7 +27,7 @@ class AnomalyKeys(Model):
     exclude: list[str] = Field(default_factory=list, description="names or groups that are not sent")
     repeat: Annotated[int, Field(ge=1, le=100)] = Field(1, description="how often each is sent")
     before_s: Annotated[float, Field(ge=SHORTEST_BEFORE_S, le=86_400)] = Field(
-        60.0, description="load alone for so long first: what is normal is learned from it; twenty requests one after the other, or more"
+        60.0, description="load alone for so long first: what is normal is learned from it; twenty requests or more"
     )
     after_s: SomeSeconds = Field(
         5.0, description="load alone for so long after the last one; then it ends, before its duration_s if need be"

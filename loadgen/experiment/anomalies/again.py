@@ -85,7 +85,7 @@ class Again:
             suspects=[(s.tried.anomaly.name, s.tried.repeat, s.symptom) for s in suspects],
         )  # fmt: skip
         for number, suspect in enumerate(suspects):
-            trial = Trial.drawn(controls, f"{self.seed} {number} {suspect.tried.anomaly.name}")
+            trial = Trial.drawn(controls, self.seed, number)
             while (sent := trial.next) is not None:
                 shown = await self._try(suspect, sent)
                 trial.note(shown)
