@@ -184,7 +184,8 @@ def _row(sent: Sequence[Sent], beside: Beside) -> AnomalyRow:
         down_s=max(away, default=None),
         ended=any(d["away_s"] is None for d in downs) or (any(o.away_s is None for o in outages) and not came_back),
         late=any(g["s"] is None for g in let_go),
-        abandoned=beside.ours is not None and any(g["s"] is None and goes_on(g["looks"], beside.ours) for g in let_go),
+        abandoned=beside.ours is not None
+        and any(g["s"] is None and goes_on(g.get("looks", ()), beside.ours) for g in let_go),
         let_go_s=max((float(g["s"]) for g in let_go if g["s"] is not None), default=None),
         bystanders=len(meanwhile),
         bystanders_failed=int(failed(beside.frame)[meanwhile].sum()),

@@ -55,6 +55,8 @@ def foreign(looks: Sequence[Look], ours: InFlight) -> int:
 
 def goes_on(looks: Sequence[Look], ours: InFlight) -> bool:
     """Of the looks after one anomaly. Those of its first moments do not count, when it may still be on the page."""
+    if not looks:  # a run of a version that did not keep them
+        return False
     stale_ns = min(STALE_NS, (looks[-1][0] - looks[0][0]) // 2)
     later = [look for look in looks if look[0] >= looks[0][0] + stale_ns and look[1] is not None]
     return len(later) >= FEWEST_LOOKS and all(_more(look, ours, stale_ns) for look in later)

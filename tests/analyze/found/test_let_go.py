@@ -47,3 +47,4 @@ def test_it_goes_on_where_every_later_look_says_so() -> None:
     assert not goes_on([*looks[:8], (8 * S, 1.0), *looks[9:]], mine), "once it was ours alone"
     assert not goes_on([*looks[:6], *((at, None) for at, _ in looks[6:])], mine), "one look is too few"
     assert not goes_on(looks[:1], mine)
+    assert not goes_on([], mine)
