@@ -175,6 +175,16 @@ Tops = Mapping[int | str, float]
 
 
 @dataclass(frozen=True, slots=True)
+class NextToken:
+    """One token that a server said: the log probabilities it told there, which of them it chose, and whether the answer
+    ended with it."""
+
+    tops: Tops
+    chosen: int | str
+    ends: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Capabilities:
     """What a probe of a live server found. `notes`: sentences for the user, which flag would give more."""
 
@@ -345,9 +355,10 @@ class Adapter(Protocol):
     ) -> int | None:
         """Prompt tokens the server counts for `prompt`, template included; None where it cannot tell."""
 
-    async def next_token(
+    async def next_tokens(
         self, client: httpx.AsyncClient, target: Target, ask: Ask, said: Said, top: int, capabilities: Capabilities
-    ) -> Tops:
-        """What the server would say next after `ask.prompt` and `said`: the `top` most likely tokens, or fewer.
+    ) -> tuple[NextToken, ...]:
+        """What the server would say next after `ask.prompt` and `said`, at most `ask.max_tokens` tokens and at least
+        one: of each the `top` most likely, or fewer.
 
         Raise TargetError where it has no way to tell."""

@@ -1,4 +1,4 @@
-"""What a server would say next: top log probabilities of the one token after a prompt and the beginning of an answer.
+"""What a server would say next: top log probabilities of the tokens after a prompt and the beginning of an answer.
 
 How an answer can be continued depends on the server: by token ids where it takes and tells them (vLLM), by text on the
 completions endpoint, by a chat whose last message goes on (vLLM). A server that has no such way cannot be asked.
@@ -7,13 +7,13 @@ completions endpoint, by a chat whose last message goes on (vLLM). A server that
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import httpx
 import orjson
 
-from server_adapters.base import Ask, Prompt, Target, TargetError, Tops
+from server_adapters.base import Ask, NextToken, Prompt, Target, TargetError, Tops
 from server_adapters.openai_chunks import read_http_error, read_object
 from server_adapters.probing import address, ask_json, ask_server
 
@@ -23,7 +23,9 @@ OPENAI_MOST = 5
 PATHS = {"completions": "/v1/completions", "chat": "/v1/chat/completions"}
 
 
-async def next_by_ids(client: httpx.AsyncClient, target: Target, ask: Ask, said: tuple[int, ...], top: int) -> Tops:
+async def next_by_ids(
+    client: httpx.AsyncClient, target: Target, ask: Ask, said: tuple[int, ...], top: int
+) -> tuple[NextToken, ...]:
     """The prompt's own ids, as this server renders it, and those said so far; completions endpoint. TargetError where
     the server does not tell the prompt's ids."""
     asked = _messages(ask.prompt) if ask.endpoint == "chat" else {"prompt": ask.prompt}
@@ -36,7 +38,7 @@ async def next_by_ids(client: httpx.AsyncClient, target: Target, ask: Ask, said:
 
 async def next_by_text(
     client: httpx.AsyncClient, target: Target, ask: Ask, said: str, top: int, *, continues: bool
-) -> Tops:
+) -> tuple[NextToken, ...]:
     """Prompt and text so far. `continues`: the server's chats can go on with an answer that has begun. TargetError
     where they cannot."""
     if ask.endpoint == "completions":
@@ -54,8 +56,10 @@ def _messages(prompt: Prompt) -> dict[str, Any]:
     return {"messages": [{"role": "user", "content": prompt}] if isinstance(prompt, str) else list(prompt)}
 
 
-async def _asked(client: httpx.AsyncClient, target: Target, ask: Ask, endpoint: str, body: dict[str, Any]) -> Tops:
-    body |= {"model": ask.model, "max_tokens": 1, "temperature": 0.0, "stream": False}
+async def _asked(
+    client: httpx.AsyncClient, target: Target, ask: Ask, endpoint: str, body: dict[str, Any]
+) -> tuple[NextToken, ...]:
+    body |= {"model": ask.model, "max_tokens": ask.max_tokens, "temperature": 0.0, "stream": False}
     if ask.cache_salt is not None:
         body["cache_salt"] = ask.cache_salt
     headers = {"Content-Type": "application/json", "X-Request-Id": ask.request_id}
@@ -67,27 +71,41 @@ async def _asked(client: httpx.AsyncClient, target: Target, ask: Ask, endpoint: 
         error = read_http_error(answer.status_code, answer.content)
         raise TargetError(f"answered {answer.status_code}: {error.message[:200]}")
     try:
-        tops = read_tops(read_object(answer.content))
+        said = read_tokens(read_object(answer.content), ask.max_tokens)
     except (ValueError, TypeError, AttributeError, LookupError) as error:
         raise TargetError(f"log probabilities that cannot be read: {error}") from None
-    if not tops:
+    if not said:
         raise TargetError("the server told no log probabilities")
-    return tops
+    return said
 
 
-def read_tops(body: Mapping[str, Any]) -> Tops:
-    """Of the first token of a whole answer; empty where none were told. ValueError, LookupError, TypeError or
-    AttributeError: of another shape than completions and chats have."""
-    told = body["choices"][0].get("logprobs")
+def read_tokens(body: Mapping[str, Any], asked: int) -> tuple[NextToken, ...]:
+    """Of a whole answer of at most `asked` tokens; empty where no log probabilities were told. ValueError, LookupError,
+    TypeError or AttributeError: of another shape than completions and chats have.
+
+    Which token ends an answer is told where one alone was asked for: that one, with finish reason "stop". Of a longer
+    answer the last token told may be the one before."""
+    choice = body["choices"][0]
+    told = choice.get("logprobs")
     if not told:
-        return {}
-    if isinstance(told.get("top_logprobs"), list):
-        first = dict(told["top_logprobs"][0] or {})
-        first |= dict(zip(told["tokens"][:1], told["token_logprobs"][:1], strict=True))
-    else:
-        entry = told["content"][0]
-        first = {one["token"]: one["logprob"] for one in (*entry["top_logprobs"], entry)}
-    return {_named(token): float(logprob) for token, logprob in first.items() if logprob is not None}
+        return ()
+    ends = asked == 1 and choice.get("finish_reason") == "stop"
+    places = _of_completion(told) if isinstance(told.get("top_logprobs"), list) else _of_chat(told["content"])
+    return tuple(NextToken(tops, chosen, ends) for tops, chosen in places)
+
+
+def _of_completion(told: Mapping[str, Any]) -> Iterator[tuple[Tops, int | str]]:
+    for token, logprob, top in zip(told["tokens"], told["token_logprobs"], told["top_logprobs"], strict=True):
+        yield _tops({**(top or {}), token: logprob}), _named(token)
+
+
+def _of_chat(content: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Tops, int | str]]:
+    for entry in content:
+        yield _tops({one["token"]: one["logprob"] for one in (*entry["top_logprobs"], entry)}), _named(entry["token"])
+
+
+def _tops(told: Mapping[str, Any]) -> Tops:
+    return {_named(token): float(logprob) for token, logprob in told.items() if logprob is not None}
 
 
 def _named(token: str) -> int | str:
@@ -95,9 +113,10 @@ def _named(token: str) -> int | str:
     return int(found[1]) if found else token
 
 
-def logprob_of(tops: Tops, token_id: int | None, text: str) -> float | None:
-    """Of the token with this id, or where the server tells texts, of the longest token with which `text` begins."""
+def token_of(tops: Tops, token_id: int | None, text: str) -> int | str | None:
+    """The token with this id, or where the server tells texts, the longest token with which `text` begins; None where
+    it is not among those told."""
     if token_id is not None and token_id in tops:
-        return tops[token_id]
+        return token_id
     begins = [token for token in tops if isinstance(token, str) and token and text.startswith(token)]
-    return tops[max(begins, key=len)] if begins else None
+    return max(begins, key=len, default=None)

@@ -19,12 +19,12 @@ from server_adapters.base import (
     Fact,
     HttpRequest,
     MetricsPage,
+    NextToken,
     Prompt,
     Said,
     Sampling,
     ServerError,
     Target,
-    Tops,
 )
 from server_adapters.exposition import read_samples
 from server_adapters.next_token import OPENAI_MOST, next_by_text
@@ -103,9 +103,9 @@ class OpenAIAdapter:
     ) -> int | None:
         return None
 
-    async def next_token(
+    async def next_tokens(
         self, client: httpx.AsyncClient, target: Target, ask: Ask, said: Said, top: int, capabilities: Capabilities
-    ) -> Tops:
+    ) -> tuple[NextToken, ...]:
         return await next_by_text(client, target, ask, said.text, min(top, OPENAI_MOST), continues=False)
 
     def _capabilities(self, cards: list[dict[str, Any]], model: str, trial: Trial) -> Capabilities:

@@ -17,12 +17,12 @@ from server_adapters.base import (
     Endpoint,
     Fact,
     MetricsPage,
+    NextToken,
     Prompt,
     Said,
     Sampling,
     Target,
     TargetError,
-    Tops,
 )
 from server_adapters.next_token import next_by_ids, next_by_text
 from server_adapters.openai import OpenAIAdapter, model_facts, prompt_field, response_format
@@ -123,9 +123,9 @@ class VllmAdapter(OpenAIAdapter):
         count = (await ask_json(client, target, "/tokenize", body) or {}).get("count")
         return count if type(count) is int and count >= 0 else None
 
-    async def next_token(
+    async def next_tokens(
         self, client: httpx.AsyncClient, target: Target, ask: Ask, said: Said, top: int, capabilities: Capabilities
-    ) -> Tops:
+    ) -> tuple[NextToken, ...]:
         if said.token_ids is not None and capabilities.tokenize:
             return await next_by_ids(client, target, ask, said.token_ids, top)
         return await next_by_text(client, target, ask, said.text, top, continues=True)

@@ -92,6 +92,8 @@ _SYSTEM = {
 _WITHOUT_DRAFTER = frozenset({"ngram", "ngram_gpu", "suffix"})
 #: A field that is there and null: the server's own choice, or off.
 NOT_SET = "not set"
+#: A field that a complete listing does not have.
+NO_OPTION = "no such option"
 _INFO = "/server_info"
 #: Methods whose drafted counts are what the drafter really proposed.
 _HONEST_METHODS = frozenset(
@@ -106,6 +108,7 @@ def select(info: Mapping[str, Any]) -> dict[str, Fact]:
     for section, fields in _CONFIG.items():
         facts |= dict(_picked(_section(config, section), fields, f"{_INFO} {section}"))
     speculative = _section(config, "speculative_config")
+    facts |= _threshold(speculative)
     if speculative.get("method") not in _WITHOUT_DRAFTER:
         draft = _section(speculative, "draft_model_config")
         facts |= dict(_picked(draft, _DRAFT_MODEL, f"{_INFO} speculative_config.draft_model_config"))
@@ -113,6 +116,14 @@ def select(info: Mapping[str, Any]) -> dict[str, Fact]:
     system = _section(info, "system_env")
     facts |= dict(_picked(system, _SYSTEM, f"{_INFO} system_env", null=False))
     return facts | _hardware(system)
+
+
+def _threshold(speculative: Mapping[str, Any]) -> dict[str, Fact]:
+    """The server lists every option that it has: where the listing has how drafts are rejected and no threshold, there
+    is none to set."""
+    if "rejection_sample_method" not in speculative or "posterior_threshold" in speculative:
+        return {}
+    return {"speculation.acceptance_threshold": Fact(NO_OPTION, f"{_INFO} speculative_config")}
 
 
 def from_labels(labels: Mapping[str, str]) -> dict[str, Fact]:

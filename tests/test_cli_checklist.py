@@ -64,6 +64,7 @@ def test_the_folder_of_a_canary_counts(specload: Specload, tmp_path: Path) -> No
     result = CanaryResult(
         canary_id="c", scenario="s", arm="candidate", baseline="baseline", environment="staging", window_s=60,
         pooled_windows=12, dry_run=False, started=NOW, verdict="pass", reasons=[], share=0.1, alerts=[alert],
+        model="rehearsal-70b",
     )  # fmt: skip
     (tmp_path / "canary.json").write_text(result.model_dump_json(by_alias=True))
     found = json.loads(specload("gate", SMALL, tmp_path, "--checklist", "--json").stdout)

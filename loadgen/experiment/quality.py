@@ -11,7 +11,8 @@ import orjson
 from loadgen.analyze import QualityResult, greedy_acceptance, quality_of, without_texts
 from loadgen.errors import ScenarioError, StorageError, TargetUnusable
 from loadgen.experiment.afterwards import Done
-from loadgen.experiment.asking_again import ask_again
+from loadgen.experiment.asking_again import ask_again, prompts_asked
+from loadgen.experiment.asking_numerics import ask_numerics
 from loadgen.experiment.judging import judge_run, save_found, save_report
 from loadgen.experiment.preflight import Preflight
 from loadgen.experiment.progress import Progress
@@ -35,7 +36,9 @@ async def run_quality(loaded: LoadedScenario, options: RunOptions, progress: Pro
     async def afterwards(done: Done) -> None:
         if reference is not None:
             done.event(REFERENCE_ACCEPTANCE, **reference)
-        await ask_again(done, keys)
+        prompts = prompts_asked(done)
+        parted = await ask_again(done, keys, prompts)
+        await ask_numerics(done, keys, prompts, laid_out.scenario.baseline, parted)
 
     options = replace(options, read=read_quality, adapted=_comparable, afterwards=afterwards)
     result = await run_scenario(laid_out, options, progress)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from loadgen.analyze import CourseBin, DrillPull, DrillResult, ExperimentResult, Settled
+from loadgen.analyze import CourseBin, DrillPull, DrillResult, ExperimentResult, Losses, Settled
 from loadgen.report.format import DASH, count, number, seconds, sparkline
 from loadgen.report.page import Cell, Figure, Panel, Row, Series, Table, Unit, plain, told
 
@@ -54,7 +54,19 @@ def _level(one: Settled) -> Cell:
     if one.low is None or one.high is None:
         return shown
     band = f"median {seconds(one.median)}, windows from {seconds(one.low)} to {seconds(one.high)} (n = {one.n})"
-    return Cell(shown.text, "; ".join(filter(None, (shown.why, band))))
+    return Cell(shown.text, "; ".join(filter(None, (shown.why, band, _late(one)))))
+
+
+def _late(one: Settled) -> str:
+    late = one.late
+    if late is None:
+        return ""
+    after = f"above it after {seconds(late.after_s)}"
+    if late.p is None:
+        return f"{after}: not tested ({late.reason})"
+    return (
+        f"{after}: p = {late.p:.2g}, median {seconds(late.median)} of the {count(late.n)} requests that stand out most"
+    )
 
 
 def _lost(pulls: Sequence[DrillPull]) -> Table:
@@ -66,11 +78,17 @@ def _lost(pulls: Sequence[DrillPull]) -> Table:
         kinds = ", ".join(f"{name} {n}" for name, n in lost.by_outcome.items()) or DASH
         cells: list[str | Cell] = [
             f"switch {pull.direction} {pull.number + 1}", Cell(kinds, "; ".join(lost.examples)), count(lost.ended),
-            count(lost.in_flight), count(lost.ok), count(lost.lost), count(lost.cut), count(lost.aborted),
+            count(lost.in_flight), count(lost.ok), _least_most(lost), count(lost.cut), count(lost.aborted),
             count(lost.client_faults), f"{count(lost.lost_before)} of {count(lost.before)}",
         ]  # fmt: skip
         rows.append(Row(cells, "bad" if lost.lost else ""))
-    return Table("Requests around each pull", head, rows, 2)
+    note = "What our own drain cut or this machine failed may have been lost or not: then lost has a least and a most"
+    return Table("Requests around each pull", head, rows, 2, note)
+
+
+def _least_most(lost: Losses) -> str:
+    least = count(lost.lost)
+    return least if lost.lost == lost.lost_most else f"{least} to {count(lost.lost_most)}"
 
 
 def _course(found: DrillResult) -> Table:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from loadgen.analyze import DifferenceShown, ExperimentResult, QualityResult, Share, TestMade
+from loadgen.analyze import DifferenceShown, ExperimentResult, NumericsCompared, QualityResult, Share, TestMade
 from loadgen.report.format import DASH, percent
 from loadgen.report.page import Row, Table, bounded
 
@@ -51,8 +51,17 @@ def _loads(found: QualityResult) -> Table:
     limit = f"Near ties: margins up to {found.near_tie_nat:.3g} nat, from {found.near_tie_n} of the baseline's own."
     asked = f"Asked again at {again.asked} of {again.questions} divergences, {again.answered} answered."
     why = " ".join(f"Not answered {n}: {reason}." for reason, n in again.unanswered.items())
-    return Table(
-        "Greedy answers: pairs by class", head, rows, 2, " ".join(part for part in (limit, asked, why) if part)
+    parts = (limit, *map(_numerics, found.numerics), asked, why)
+    return Table("Greedy answers: pairs by class", head, rows, 2, " ".join(part for part in parts if part))
+
+
+def _numerics(one: NumericsCompared) -> str:
+    """Of a candidate that parts from the baseline: what its own numerics makes of the limit."""
+    if one.p99_nat is None:
+        return ""
+    return (
+        f"{one.arm}: up to {one.near_tie_nat:.3g} nat; where both say the same its log probabilities are "
+        f"{one.p99_nat:.2g} nat apart (P99 of {one.positions} positions)."
     )
 
 

@@ -89,10 +89,18 @@ def _long_text(setting: Setting) -> Script | Absent:
     return with_text(" ".join(str(i * 7 % 10) for i in range(setting.max_model_len + 64)))(setting)
 
 
+#: Methods of speculation whose drafts no model makes.
+_WITHOUT_DRAFTER = ("ngram", "suffix")
+
+
 def _for_the_drafter(setting: Setting) -> Script | Absent:
     limit, most = setting.drafter_max_len, setting.max_model_len
+    if limit is None and setting.speculation is False:
+        return Absent("the server does not speculate: it has no drafter")
+    if limit is None and (setting.spec_method or "").startswith(_WITHOUT_DRAFTER):
+        return Absent(f"{setting.spec_method} looks drafts up in the text: it has no drafter")
     if limit is None:
-        return Absent("the drafter's limit is not known: say anomalies.drafter_max_len")
+        return Absent("the drafter's limit is not known: say anomalies.drafter_max_len", unknown=True)
     if most is not None and limit + 24 > most:
         return Absent(f"the drafter takes {limit:,} tokens, which leaves no longer prompt within the model's {most:,}")
     return _prompt_of(setting, limit + 8, max_tokens=16)

@@ -82,6 +82,7 @@ class Setting:
     max_body_bytes: int
     marker: str
     vocabulary: int = 10**9
+    spec_method: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +122,11 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """Why an anomaly cannot be made for a server."""
+    """Why an anomaly cannot be made for a server. `unknown`: what it would need was not found out, so that nothing is
+    shown; else the server has nothing that it could hit."""
 
     reason: str
+    unknown: bool = False
 
 
 @dataclass(frozen=True, slots=True)

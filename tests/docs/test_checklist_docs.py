@@ -7,7 +7,7 @@ from pathlib import Path
 from loadgen.verdict import ITEMS, AuditEvidence, CanaryEvidence
 from loadgen.verdict.checklist.assemble import MOST_DAYS
 from loadgen.verdict.checklist.beside import SOAK_S
-from loadgen.verdict.checklist.compared import DOCUMENTED, HALF_WIDTH, REPEATS, VARIATION
+from loadgen.verdict.checklist.compared import DOCUMENTED, HALF_WIDTH, MOST_DOCUMENTED, REPEATS, VARIATION
 
 TEXT = (Path(__file__).resolve().parents[2] / "docs" / "checklist.md").read_text(encoding="utf-8")
 
@@ -21,6 +21,7 @@ def test_limits_are_those_of_the_rules() -> None:
     assert f"at least {SOAK_S / 60:.0f} minutes of steady load" in TEXT
     assert f"at least {REPEATS} repeats is at most {VARIATION:.0%}".replace("%", " %") in TEXT
     assert f"facts.{DOCUMENTED}`" in TEXT
+    assert f"documents more ({MOST_DOCUMENTED:.0%} at most".replace("%", " %") in TEXT
     assert f"± {HALF_WIDTH * 100:.0f} points" in TEXT
 
 

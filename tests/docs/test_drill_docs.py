@@ -6,7 +6,18 @@ from pathlib import Path
 
 from loadgen.analyze import DrillPull, DrillResult
 from loadgen.analyze.drill.judging import LEAST_AFTER
-from loadgen.analyze.drill.settling import ALIKE, COVERED, LEAST_COVERED, UNSTEADY_P, UNSTEADY_SHARE
+from loadgen.analyze.drill.lateness import (
+    ALIKE,
+    CORRELATIONS,
+    FAMILY_LEVEL,
+    FEWEST,
+    FIRST_SERIES,
+    MOST_UNITS,
+    PLAIN_P,
+    STEADY_SERIES,
+)
+from loadgen.analyze.drill.rows import LEAST_TOLD
+from loadgen.analyze.drill.settling import COVERED, LEAST_COVERED, UNSTEADY_P, UNSTEADY_SHARE
 from loadgen.analyze.found.drill import KnownBy
 from loadgen.scenario import DRILL_SCRAPE_S, AdapterCall, CommandCall, DrillLimits, HttpCall, load_scenario
 
@@ -45,6 +56,19 @@ def test_the_constants_are_those_of_the_analysis() -> None:
     assert f"p < {UNSTEADY_P}" in TEXT
     assert f"fewer than {LEAST_AFTER}\nrequests followed" in TEXT
     assert f"every {DRILL_SCRAPE_S} s during a drill" in TEXT
+    assert f"if all ({LEAST_TOLD} at least) before the first pull had them" in TEXT
+
+
+def test_the_constants_of_the_test_of_lateness() -> None:
+    words = " ".join(TEXT.split())
+    assert f"Up to {MOST_UNITS} units" in words
+    assert f"less the {ALIKE:.0%} within which levels are one".replace("%", " %") in words
+    assert f"every stretch of {FEWEST} units or more" in words
+    assert f"on {STEADY_SERIES:,} steady Gaussian AR(1) series" in words
+    assert "for φ = {:g}, {:g}, {:g} and {:g}".format(*CORRELATIONS) in words
+    assert f"(where the first {FIRST_SERIES:,} give more than {PLAIN_P:.0%}, that".replace("%", " %") in words
+    assert f"(Holm) at {FAMILY_LEVEL:.1%}.".replace("%", " %") in words
+    assert f"no p is below 1 ÷ {STEADY_SERIES + 1:,}" in words
 
 
 def test_the_ready_scenario_fits_the_example_gateway() -> None:

@@ -94,9 +94,9 @@ def many(rehearsal: Serve, tmp_path_factory: pytest.TempPathFactory) -> Iterator
             spec = "off" if arm == "baseline" else SPEC
             config = RehearsalConfig(spec=spec, speed=500.0, jitter=0.0, numerics=NOISE, seed=n, faults=faults)
             urls[arm] = stack.enter_context(rehearsal(config))
-        some = {"prompts": 2, "samples": 80}
+        some = {"prompts": 2, "samples": 250}
         file = written(
-            tmp_path_factory.mktemp("many"), "many", urls, cases_per_task=10, sampled=None, second_tokens=some,
+            tmp_path_factory.mktemp("many"), "many", urls, cases_per_task=8, sampled=None, second_tokens=some,
             known_answers={"built_in": False}, reasks=2000,
         )  # fmt: skip
         yield asked(file)
@@ -121,6 +121,11 @@ def test_a_healthy_arm_with_numerics_passes(many: Ran) -> None:
     assert {one.load for one in own} == {"greedy", "alone"}
     assert sum(one.floor_kinds.get("near_tie", 0) for one in own) > 0, "the noise is real"
     assert many.found.near_tie_n > 0
+    (numerics,) = [one for one in many.found.numerics if one.arm == "healthy"]
+    assert numerics.positions > 100, "compared where both say the same"
+    assert numerics.p99_nat is not None
+    assert 0.05 < numerics.p99_nat < 0.2, "of differences of four logits with a noise of 0.02 nat: 2.6 x 0.04"
+    assert numerics.near_tie_nat == pytest.approx(2 * numerics.p99_nat)
     again = many.found.asked_again
     assert (again.asked, again.unanswered) == (again.questions, {})
 
@@ -180,8 +185,12 @@ def two(rehearsal: Serve, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     config = RehearsalConfig(spec=SPEC, speed=2000.0, jitter=0.0, seed=1, faults=("no_correction",))
     with rehearsal(RehearsalConfig(speed=2000.0, jitter=0.0)) as plain, rehearsal(config) as speculating:
         urls = {"baseline": plain, "candidate": speculating}
-        stated = {"prompts": 2, "samples": 1200, "task_type": "long_form"}  # docs/quality.md, "Power"
-        file = written(folder, "broken", urls, cases_per_task=2, sampled=None, second_tokens=stated)
+        # 1600 an arm are found with a power of 0.99 (docs/quality.md, "Power")
+        some = {"prompts": 2, "samples": 800, "task_type": "long_form"}
+        file = written(
+            folder, "broken", urls, cases_per_task=2, sampled=None, second_tokens=some,
+            known_answers={"built_in": False},
+        )  # fmt: skip
         broken = asked(file, "--no-text")
         httpx.post(f"{speculating}/rehearsal/faults", json={"clear": True}).raise_for_status()
         some, few = {"prompts_per_task": 3, "samples": 3}, {"prompts": 2, "samples": 100}
@@ -189,14 +198,14 @@ def two(rehearsal: Serve, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield Two(broken, asked(file, "--reference", str(broken.path)))
 
 
-def test_a_missing_correction_step_is_found_at_the_stated_sample_size(two: Two) -> None:
-    """H11: greedy answers do not show it, 2400 second tokens an arm do; it is named as the sampler's."""
+def test_a_missing_correction_step_is_found(two: Two) -> None:
+    """H11: greedy answers do not show it, 1600 second tokens an arm do; it is named as the sampler's."""
     found = two.broken.found
     assert (two.broken.done.returncode, found.state, two.broken.faults("candidate")) == (99, "fail", {"sampling"})
     assert all(one.kinds.keys() == {"identical"} for one in found.loads)
     (test,) = [t for t in found.tests if t.name == "next_token"]
     assert test.alarm
-    assert (test.n_baseline, test.n_candidate) > (2300, 2300)
+    assert (test.n_baseline, test.n_candidate) > (1500, 1500)
     assert test.value is not None
     assert test.detectable is not None
     assert test.value > test.detectable

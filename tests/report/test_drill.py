@@ -7,7 +7,7 @@ import io
 from rich.console import Console
 
 from loadgen.analyze import CourseBin, DrillPull, DrillResult, Losses, Settled
-from loadgen.analyze.found.drill import Routed
+from loadgen.analyze.found.drill import Late, Routed
 from loadgen.analyze.summary import N
 from loadgen.report import render_experiment
 from loadgen.report.drill import drill_figures, drill_tables
@@ -15,18 +15,18 @@ from loadgen.report.drill import drill_figures, drill_tables
 
 def made() -> DrillResult:
     losses = Losses(
-        ended=32, in_flight=2, ok=31, lost=1, by_outcome={"truncated": 1}, by_status={}, cut=1, aborted=0,
+        ended=32, in_flight=2, ok=29, lost=1, lost_most=3, by_outcome={"truncated": 1}, by_status={}, cut=1, aborted=2,
         client_faults=0, first_s=0.2, last_s=0.2, before=30, lost_before=0, examples=["reset by \x1b[2Jpeer"],
     )  # fmt: skip
     settled = [
         Settled(metric="ttft_s", at_s=N(value=1.5, low=1.5, high=2.5, n=32, source="client"), low=0.04, high=0.05,
-                median=0.045, n=16),
+                median=0.045, n=16, late=Late(after_s=1.0, median=0.2, n=8, p=0.0001, reason=None)),
         Settled(metric="tpot_s", at_s=N(value=None, n=3, source="client", reason="not enough data"), low=None,
                 high=None, median=None, n=3),
     ]  # fmt: skip
     pull = DrillPull(
         number=0, direction="off", at_s=1.0, until_s=1.0, took_s=0.1, ok=True, said="done",
-        routed=Routed(speculating=1, fallback=31, unknown=0, fallback_after_last=31),
+        routed=Routed(speculating=1, fallback=31, unknown=0, fallback_after_last=31, unknown_after_last=0),
         last_routed_s=N(value=0.25, low=0.25, high=0.5, n=32, source="header"),
         last_token_s=N(value=0.6, low=0.6, high=0.6, n=3, source="header"),
         last_round_s=N(value=None, low=0.2, high=0.4, n=50, source="counters", reason="known from one scrape"),
@@ -63,7 +63,9 @@ def test_tables_keep_why_something_is_missing() -> None:
     cells = away.rows[0].cells
     assert cells[7][1] == "not enough data"  # type: ignore[index]
     assert "median 45.0\u00a0ms" in cells[6][1]  # type: ignore[index]
-    assert [row.tone for row in drill_tables(made())[2].rows] == ["bad"]
+    assert "above it after 1.00\u00a0s: p = 0.0001, median 200\u00a0ms of the 8 requests" in cells[6][1]  # type: ignore[index]
+    lost = drill_tables(made())[2].rows[0]
+    assert (lost.tone, lost.cells[5]) == ("bad", "1 to 3"), "two were cut by our own drain"
 
 
 def test_the_figure_has_the_course_and_the_pulls() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from server_adapters import adapter_named
 from server_adapters.base import Ask, Endpoint, Prompt, Said, Sampling, Target, TargetError
-from server_adapters.next_token import logprob_of, read_tops
+from server_adapters.next_token import read_tokens, token_of
 from server_adapters.probing import NOTHING_KNOWN
 from server_adapters.rehearsal.config import RehearsalConfig
 
@@ -31,25 +31,34 @@ def ask(endpoint: Endpoint, prompt: Prompt = "Say one", model: str = "tiny") -> 
 
 
 @pytest.mark.parametrize(
-    ("body", "tops"),
+    ("body", "said"),
     [
-        (COMPLETION, {" a": -3.0, " b": -0.5, " c": -1.5}),
-        (CHAT, {" a": -0.4, "b": -2.0}),
-        ({"choices": [{"logprobs": None}]}, {}),
-        ({"choices": [{"logprobs": {"tokens": ["token_id:7"], "token_logprobs": [-1.0],
-                                    "top_logprobs": [{"token_id:7": -1.0, "token_id:12": -2.0}]}}]},
-         {7: -1.0, 12: -2.0}),
+        (COMPLETION, [(" a", {" a": -3.0, " b": -0.5, " c": -1.5})]),
+        (CHAT, [(" a", {" a": -0.4, "b": -2.0})]),
+        ({"choices": [{"logprobs": None}]}, []),
+        ({"choices": [{"logprobs": {"tokens": ["token_id:7", "token_id:8"], "token_logprobs": [-1.0, -0.1],
+                                    "top_logprobs": [{"token_id:7": -1.0, "token_id:12": -2.0}, None]}}]},
+         [(7, {7: -1.0, 12: -2.0}), (8, {8: -0.1})]),
     ],
 )  # fmt: skip
-def test_top_log_probabilities_of_both_shapes(body: dict[str, Any], tops: dict[Any, float]) -> None:
-    assert read_tops(body) == tops
+def test_top_log_probabilities_of_both_shapes(body: dict[str, Any], said: list[Any]) -> None:
+    assert [(one.chosen, one.tops) for one in read_tokens(body, 1)] == said
+
+
+@pytest.mark.parametrize("body", [COMPLETION, CHAT])
+@pytest.mark.parametrize(("finish", "asked", "ends"), [("stop", 1, True), ("length", 1, False), ("stop", 2, False)])
+def test_which_token_ends_an_answer_is_told_where_one_was_asked_for(
+    body: dict[str, Any], finish: str, asked: int, ends: bool
+) -> None:
+    choice = {**body["choices"][0], "finish_reason": finish}
+    assert [one.ends for one in read_tokens({"choices": [choice]}, asked)] == [ends]
 
 
 def test_a_token_is_found_by_its_id_or_as_the_longest_beginning_of_the_text() -> None:
-    assert logprob_of({7: -1.0, 8: -2.0}, 7, "anything") == -1.0
-    assert logprob_of({" a": -1.0, " ab": -2.0, "": -9.0}, None, " abc") == -2.0
-    assert logprob_of({7: -1.0}, 9, "x") is None
-    assert logprob_of({" a": -1.0}, None, "") is None
+    assert token_of({7: -1.0, 8: -2.0}, 7, "anything") == 7
+    assert token_of({" a": -1.0, " ab": -2.0, "": -9.0}, None, " abc") == " ab"
+    assert token_of({7: -1.0}, 9, "x") is None
+    assert token_of({" a": -1.0}, None, "") is None
 
 
 def test_a_chat_is_continued_as_the_server_generates_it(rehearsal: Callable[..., AbstractContextManager[str]]) -> None:
@@ -62,7 +71,9 @@ def test_a_chat_is_continued_as_the_server_generates_it(rehearsal: Callable[...,
         choice = client.post("/v1/chat/completions", json=body).json()["choices"][0]
         ids, told = choice["token_ids"], choice["logprobs"]["content"]
         for at in (0, 4, 11):
-            tops = asyncio.run(_next(url, model, messages, tuple(ids[:at])))
+            (one,) = asyncio.run(_next(url, model, messages, tuple(ids[:at])))
+            tops = one.tops
+            assert one.chosen == ids[at]
             assert max(tops, key=lambda token: tops[token]) == ids[at]
             likeliest = sorted(one["logprob"] for one in told[at]["top_logprobs"])[-4:]
             assert sorted(tops.values())[-4:] == pytest.approx(likeliest)
@@ -73,7 +84,7 @@ async def _next(url: str, model: str, messages: Any, said: tuple[int, ...]) -> A
     async with httpx.AsyncClient(timeout=10) as client:
         capabilities = await adapter.probe(client, target, "chat")
         assert capabilities.tokenize
-        return await adapter.next_token(client, target, ask("chat", messages, model), Said(said, ""), 4, capabilities)
+        return await adapter.next_tokens(client, target, ask("chat", messages, model), Said(said, ""), 4, capabilities)
 
 
 class Answers:
@@ -93,7 +104,7 @@ class Answers:
         known = dataclasses.replace(NOTHING_KNOWN, tokenize=tokenize, cache_salt=True)
         async with httpx.AsyncClient(transport=httpx.MockTransport(self.handle)) as client:
             target = Target("http://s:1", (), None, {})
-            return await adapter_named(adapter).next_token(client, target, one, said, 20, known)
+            return await adapter_named(adapter).next_tokens(client, target, one, said, 20, known)
 
 
 async def test_by_ids_the_prompt_is_the_servers_own() -> None:
@@ -118,11 +129,8 @@ async def test_by_text_a_chat_of_vllm_goes_on_with_its_last_message() -> None:
 
 async def test_completions_of_any_server_are_continued_by_text() -> None:
     server = Answers([], COMPLETION)
-    assert await server.next("openai", ask("completions"), Said(None, " and two")) == {
-        " a": -3.0,
-        " b": -0.5,
-        " c": -1.5,
-    }
+    (one,) = await server.next("openai", ask("completions"), Said(None, " and two"))
+    assert one.tops == {" a": -3.0, " b": -0.5, " c": -1.5}
     ((path, body),) = server.asked
     assert (path, body["prompt"], body["logprobs"]) == ("/v1/completions", "Say one and two", 5)
 

@@ -505,6 +505,20 @@ def test_a_null_is_a_setting_and_no_gap() -> None:
     assert (one["model.quantization"].value, other["model.quantization"].value) == ("not set", "fp8")
 
 
+def test_a_threshold_that_the_listing_does_not_have_is_no_option() -> None:
+    """Only where the listing tells how drafts are rejected; a field that is there speaks for itself."""
+    key = "speculation.acceptance_threshold"
+
+    def told(**config: Any) -> Any:
+        found = select({"vllm_config": {"speculative_config": {"method": "ngram", **config}}})
+        return found[key].value if key in found else None
+
+    assert told() is None
+    assert told(rejection_sample_method="standard") == "no such option"
+    assert told(rejection_sample_method="standard", posterior_threshold=0.09) == 0.09
+    assert told(rejection_sample_method="standard", posterior_threshold=None) == "not set"
+
+
 def test_drafters_without_a_model_have_no_draft_dtype() -> None:
     config = {"method": "ngram", "draft_model_config": {"dtype": "float32"}}
     assert "speculation.draft_dtype" not in select({"vllm_config": {"speculative_config": config}})

@@ -183,6 +183,7 @@ def test_server_info() -> None:
         "speculation.draft_dtype": "float32",
         "speculation.draft_sample_method": "greedy",
         "speculation.rejection_sample_method": "standard",
+        "speculation.acceptance_threshold": "no such option",
         "speculation.per_request_metrics": "detailed",
         "device": "cpu",
         "engine.build": "0.32.0",

@@ -34,10 +34,10 @@ async def test_between_two_servers(
             "arms": {"gateway": front.arm()},
             "workload": {"endpoint": "completions", "tasks": [{"task_type": "code", **lengths}]},
             "sampling": {"ignore_eos": True},
-            "load": [{"kind": "arrival_rate", "rate_per_s": 4, "arrivals": "uniform", "duration_s": 21}],
+            "load": [{"kind": "arrival_rate", "rate_per_s": 4, "arrivals": "uniform", "duration_s": 13}],
             "warmup": {"warmup_requests": 2},
             "scrape": {"idle_wait_s": 5},
-            "drill": front.drill(before_s=4, after_s=10, back_s=7),
+            "drill": front.drill(before_s=2, after_s=6, back_s=4, window_requests=5),
         }
         file = tmp_path / "drill.yaml"
         file.write_text(yaml.safe_dump(document, sort_keys=False))

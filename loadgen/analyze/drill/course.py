@@ -10,8 +10,8 @@ import numpy as np
 
 from loadgen.analyze.columns import Bools, Floats
 from loadgen.analyze.drill.counters import Rise, counter
-from loadgen.analyze.drill.pulls import Seen
-from loadgen.analyze.drill.rows import FALLBACK, SPECULATING, UNKNOWN
+from loadgen.analyze.drill.rows import FALLBACK, SPECULATING
+from loadgen.analyze.drill.seen import Seen, count
 from loadgen.analyze.found.drill import CourseBin
 
 MOST_BINS = 60
@@ -41,10 +41,10 @@ def _bin(
     return CourseBin(
         from_s=low,
         to_s=high,
-        speculating=_count(begun & (side == SPECULATING)),
-        fallback=_count(begun & (side == FALLBACK)),
-        unknown=_count(begun & (side == UNKNOWN)),
-        lost=_count(ended & rows.lost),
+        speculating=count(begun & (side == SPECULATING)),
+        fallback=count(begun & (side == FALLBACK)),
+        unknown=count(begun & (side < FALLBACK)),
+        lost=count(ended & rows.lost),
         ttft_s=_median(rows.ttft_s[answered]),
         tpot_s=_median(rows.tpot_s[answered]),
         accepted_per_s=None if rises is None else _accepted(seen, rises, low, high),
@@ -60,7 +60,3 @@ def _accepted(seen: Seen, rises: Sequence[Rise], low: float, high: float) -> flo
 def _median(values: Floats) -> float | None:
     known = values[~np.isnan(values)]
     return float(np.median(known)) if len(known) else None
-
-
-def _count(rows: Bools) -> int:
-    return int(np.count_nonzero(rows))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -12,8 +13,10 @@ from loadgen.analyze.conditions import of_run
 from loadgen.analyze.drill.counters import watched
 from loadgen.analyze.drill.course import course_of
 from loadgen.analyze.drill.judging import failures, unseen
-from loadgen.analyze.drill.pulls import Pull, Seen, pull_found
+from loadgen.analyze.drill.lateness import adjusted
+from loadgen.analyze.drill.pulls import pull_found
 from loadgen.analyze.drill.rows import rows_of, sides_of, without_straddlers
+from loadgen.analyze.drill.seen import Pull, Seen
 from loadgen.analyze.found.base import State
 from loadgen.analyze.found.drill import DrillPull, DrillResult
 from loadgen.analyze.summary import Finding
@@ -28,9 +31,9 @@ def drill_of(run: RunData) -> DrillResult:
     keys: Mapping[str, Any] = run.manifest.scenario.get("drill") or {}
     phase = next((p for p in run.phases if p.phase == "measure"), None)
     pulls = _pulls(run, phase)
-    seen = _seen(run, keys, phase, pulls)
-    found = [pull_found(seen, pull) for pull in pulls]
     limits = {key: float(value) for key, value in (keys.get("limits") or {}).items() if value is not None}
+    seen = replace(_seen(run, keys, phase, pulls), baseline_s=limits.get("baseline_s"))
+    found = adjusted([pull_found(seen, pull) for pull in pulls])
     planned_s = {"off": float(keys.get("after_s") or 0.0), "on": float(keys.get("back_s") or 0.0)}
     invalid = _invalid(run)
     judged = {} if invalid else limits

@@ -14,8 +14,10 @@ from loadgen.analyze.columns import Bools, Floats, Ints, bools, floats, ints, st
 from loadgen.analyze.found.drill import KnownBy
 from loadgen.drive import Outcome
 
-#: Sides. A request whose server is not known has neither.
-SPECULATING, FALLBACK, UNKNOWN = 1, 0, -1
+#: Sides. A request whose server is not known may be of either; one of `NEITHER` is of none.
+SPECULATING, FALLBACK, UNKNOWN, NEITHER = 1, 0, -1, -2
+#: So many answers before the first pull, all with statistics, say that an answer without them is the fallback's.
+LEAST_TOLD = 5
 #: Our own doing: neither the server nor the switch has lost them.
 _OURS = frozenset({Outcome.ABORTED.value, Outcome.CLIENT_FAULT.value})
 
@@ -103,12 +105,7 @@ def sides_of(
     before = rows.ok & (rows.end_ns < first_pull_ns)
     told = before & (rows.rounds > 0)
     if told.any():
-        share = told.sum() / before.sum()
-        side = np.where(rows.rounds > 0, SPECULATING, np.where(rows.ok, FALLBACK, UNKNOWN))
-        note = f"{told.sum()} of the {before.sum()} answers before the first pull carried statistics of rounds"
-        if share < 1:
-            note += "; an answer without them may be a speculating server's too, so the last one may be later"
-        return Sides(side, "statistics", note)
+        return _by_statistics(rows, int(told.sum()), int(before.sum()))
     if counters:
         why = "no header is named and no answer before the pull carried statistics of rounds"
         return Sides(nobody, "counters", f"{why}: only the servers' counters tell")
@@ -120,8 +117,18 @@ def without_straddlers(sides: Sides, rows: Rows, on_ns: Sequence[int]) -> Sides:
     rounds from then on, and tells nothing of when it was sent."""
     side = sides.side.copy()
     for at_ns in on_ns:
-        side[(rows.begin_ns < at_ns) & (rows.end_ns >= at_ns) & (side == SPECULATING)] = UNKNOWN
+        side[(rows.begin_ns < at_ns) & (rows.end_ns >= at_ns) & (side == SPECULATING)] = NEITHER
     return replace(sides, side=side)
+
+
+def _by_statistics(rows: Rows, told: int, before: int) -> Sides:
+    """An answer without statistics is the fallback's only where the speculating servers' answers always carry them."""
+    sure = told == before and before >= LEAST_TOLD
+    side = np.where(rows.rounds > 0, SPECULATING, np.where(rows.ok & sure, FALLBACK, UNKNOWN))
+    note = f"{told} of the {before} answers before the first pull carried statistics of rounds"
+    if not sure:
+        note += ": an answer without them may be a speculating server's too"
+    return Sides(side, "statistics", note)
 
 
 def _by_header(rows: Rows, speculating: frozenset[str], fallback: frozenset[str]) -> Sides:
@@ -130,11 +137,11 @@ def _by_header(rows: Rows, speculating: frozenset[str], fallback: frozenset[str]
             return UNKNOWN
         if value in speculating:
             return SPECULATING
-        return FALLBACK if not fallback or value in fallback else UNKNOWN
+        return FALLBACK if not fallback or value in fallback else NEITHER
 
     found = np.asarray([side(value) for value in rows.served_by], dtype=np.int64)
     missing = sum(value is None for value in rows.served_by)
-    strange = Counter(v for v, s in zip(rows.served_by, found, strict=True) if v is not None and s == UNKNOWN)
+    strange = Counter(v for v, s in zip(rows.served_by, found, strict=True) if v is not None and s == NEITHER)
     note = f"the header named a server of {len(rows) - missing} of {len(rows)} requests"
     if strange:
         others = ", ".join(f"{value} ({n})" for value, n in strange.most_common(3))

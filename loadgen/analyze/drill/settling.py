@@ -8,7 +8,9 @@ from typing import Literal
 import numpy as np
 
 from loadgen.analyze.columns import Floats, Ints
-from loadgen.analyze.found.drill import Settled
+from loadgen.analyze.drill.lateness import ALIKE, lateness
+from loadgen.analyze.found.drill import Late, Settled
+from loadgen.analyze.soak.evidence import correlation, inflation_of, ranks
 from loadgen.analyze.statistics import mann_whitney
 from loadgen.analyze.summary import N
 
@@ -18,43 +20,46 @@ SOURCE = "client"
 REFERENCE_SHARE = 0.5
 #: With this chance all windows of a steady load lie inside; below the second, nothing can be said.
 COVERED, LEAST_COVERED = 0.99, 0.75
-#: Levels so near to each other are one, as in a warm-up.
-ALIKE = 0.05
 #: The halves of a reference that is steady do not differ by more, unless by chance of this size.
 UNSTEADY_SHARE, UNSTEADY_P = 0.10, 0.001
 
 
-def settled(metric: Metric, sent_ns: Ints, values: Floats, pull_ns: int, until_ns: int, window: int) -> Settled:
-    """`sent_ns`, ascending, and `values` (s): answered requests sent from `pull_ns` to `until_ns`."""
+def settled(
+    metric: Metric, sent_ns: Ints, values: Floats, span_ns: tuple[int, int], window: int, limit_s: float | None = None
+) -> Settled:
+    """`sent_ns`, ascending, and `values` (s): answered requests sent within `span_ns`, from the pull to the next."""
     known = ~np.isnan(values)
     sent, found = sent_ns[known], values[known]
+    pull_ns, until_ns = span_ns
     begin_ns = until_ns - round((until_ns - pull_ns) * REFERENCE_SHARE)
     reference = found[sent >= begin_ns]
     n = len(reference)
     median = float(np.median(reference)) if n else None
-    if n < 2 * window:
-        why = f"not enough data: {n} requests in the second half after the pull, at least {2 * window} are needed"
+    few = f"not enough data: {n} requests in the second half after the pull, at least {2 * window} are needed"
+    why = few if n < 2 * window else _unsteady(reference)
+    if why is not None:
         return _not(metric, why, median, n)
-    unsteady = _unsteady(reference)
-    if unsteady is not None:
-        return _not(metric, unsteady, median, n)
+    late = None if limit_s is None else lateness(sent, found, pull_ns, limit_s, begin_ns)
     medians = _rolling(found, window)
     low, high, covered = _band(reference, window, len(medians))
     if covered < LEAST_COVERED:
         why = f"not enough data: {n} requests in the second half tell too little of windows of {window} requests"
-        return _not(metric, why, median, n)
+        return _not(metric, why, median, n, late)
     first = _first_to_stay(medians, low, high)
     if sent[first] >= begin_ns:
-        why = "latency was not yet at the level of the second half when that began"
-        return Settled(metric=metric, at_s=_absent(why, n), low=low, high=high, median=median, n=n)
-    at_s, by_s = (float(sent[i] - pull_ns) / 1e9 for i in (first, first + window - 1))
-    value, sure = at_s if first else 0.0, None if covered >= COVERED else f"a band that covers at least {covered:.0%}"
-    at = N(value=value, low=value, high=by_s, n=len(found), source=SOURCE, reason=sure)
-    return Settled(metric=metric, at_s=at, low=low, high=high, median=median, n=n)
+        at = _absent("latency was not yet at the level of the second half when that began", n)
+    else:
+        at_s, by_s = (float(sent[i] - pull_ns) / 1e9 for i in (first, first + window - 1))
+        value, sure = (
+            at_s if first else 0.0,
+            None if covered >= COVERED else f"a band that covers at least {covered:.0%}",
+        )
+        at = N(value=value, low=value, high=by_s, n=len(found), source=SOURCE, reason=sure)
+    return Settled(metric=metric, at_s=at, low=low, high=high, median=median, n=n, late=late)
 
 
-def _not(metric: Metric, why: str, median: float | None, n: int) -> Settled:
-    return Settled(metric=metric, at_s=_absent(why, n), low=None, high=None, median=median, n=n)
+def _not(metric: Metric, why: str, median: float | None, n: int, late: Late | None = None) -> Settled:
+    return Settled(metric=metric, at_s=_absent(why, n), low=None, high=None, median=median, n=n, late=late)
 
 
 def _absent(why: str, n: int) -> N:
@@ -103,10 +108,21 @@ def _unsteady(reference: Floats) -> str | None:
     """Whether the reference itself is still on its way: a queue that grows has no level to come back to."""
     first, second = np.array_split(reference, 2)
     was, now = float(np.median(first)), float(np.median(second))
-    p = mann_whitney(second, first).p
-    if p is None or p >= UNSTEADY_P or abs(now - was) <= UNSTEADY_SHARE * was:
+    if abs(now - was) <= UNSTEADY_SHARE * was:
+        return None
+    p = mann_whitney(second, first, inflated=_inflation(reference)).p
+    if p is None or p >= UNSTEADY_P:
         return None
     return (
         f"no level to come back to: the median still went from {was:.4g} s to {now:.4g} s in the second half after the "
         f"pull (p = {p:.1g})"
     )
+
+
+def _inflation(reference: Floats) -> float:
+    """By how much neighbours that are alike inflate the variance, around a straight change: a queue that grows is no
+    correlation."""
+    ranked = ranks(reference[None, :])
+    at = np.arange(len(reference)) - (len(reference) - 1) / 2
+    left = ranked - (ranked @ at / (at @ at))[:, None] * at
+    return float(inflation_of(correlation(left, fitted=0))[0])

@@ -6,12 +6,13 @@ from loadgen.analyze.found.anomaly_models import AnomaliesArm, AnomaliesResult, 
 from loadgen.analyze.found.base import EXPERIMENT_SCHEMA, ExperimentResult, State, worst_state
 from loadgen.analyze.found.drill import CourseBin, DrillPull, DrillResult, Losses, Settled
 from loadgen.analyze.found.kinds import found_schema
-from loadgen.analyze.found.quality import DifferenceShown, QualityResult, Share, TestMade
-from loadgen.analyze.found.quality_records import greedy_acceptance, quality_records
+from loadgen.analyze.found.quality import DifferenceShown, NumericsCompared, QualityResult, Share, TestMade
+from loadgen.analyze.found.quality_records import NUMERICS, greedy_acceptance, quality_records
 from loadgen.analyze.found.quality_result import quality_of, without_texts
 
 __all__ = [
     "EXPERIMENT_SCHEMA",
+    "NUMERICS",
     "AccessCheck",
     "AccessResult",
     "AccessWord",
@@ -24,6 +25,7 @@ __all__ = [
     "DrillResult",
     "ExperimentResult",
     "Losses",
+    "NumericsCompared",
     "QualityResult",
     "Settled",
     "Share",

@@ -89,7 +89,10 @@ def _arm(run: RunData, name: str, keys: dict[str, Any], invalid: str | None) -> 
             row.model_copy(update={"again": retried.get(row.name, [])})
             for row in _rows(told, Beside(frame, rows, quiet, None if others else ours))
         ],
-        skipped=[AnomalySkipped(name=str(s["name"]), reason=str(s["reason"])) for s in told.skipped],
+        skipped=[
+            AnomalySkipped(name=str(s["name"]), reason=str(s["reason"]), unknown=bool(s.get("unknown")))
+            for s in told.skipped
+        ],
         bystanders=_bystanders(
             told, frame, rows, before, during, keys, level=LOAD_LEVEL / len(run.manifest.arms), times=invalid is None
         ),

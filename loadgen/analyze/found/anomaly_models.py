@@ -44,8 +44,12 @@ class AnomalyRow(Model):
 
 
 class AnomalySkipped(Model):
+    """`unknown`: what it needs was not found out, so that nothing is shown; else the server has nothing for it to
+    hit."""
+
     name: str
     reason: str
+    unknown: bool = False
 
 
 class Bystander(Model):

@@ -106,8 +106,11 @@ def _grown(arm: AnomaliesArm) -> Iterator[str]:
 
 
 def _missing(arm: AnomaliesArm) -> Iterator[str]:
+    for one in arm.skipped:
+        if one.unknown:
+            yield f"{one.name} is not shown: {one.reason}, or leave it out (anomalies.exclude)"
     if arm.sent == 0:
-        yield "no anomaly was sent: the load ended before"
+        yield _nothing_sent(arm)
         return
     if arm.sent < arm.chosen:
         yield f"{arm.sent} of {arm.chosen} anomalies were sent before the load ended: a longer load.0.duration_s"
@@ -135,6 +138,14 @@ def _missing(arm: AnomaliesArm) -> Iterator[str]:
         test = next(t for t in arm.bystanders if t.name == name)
         if test.p is None and not (name == "ttft_s" and any(t.name == "tpot_s" for t in told)):
             yield f"{_NAMES[name]} cannot be judged: {test.reason}"
+
+
+def _nothing_sent(arm: AnomaliesArm) -> str:
+    if arm.chosen > 0 or not arm.skipped:
+        return "no anomaly was sent: the load ended before"
+    why = "; ".join(f"{one.name}: {one.reason}" for one in arm.skipped[:3])
+    more = f" and {len(arm.skipped) - 3} more" if len(arm.skipped) > 3 else ""
+    return f"no anomaly was sent: none can be made for this server ({why}{more})"
 
 
 def findings_of(arm: AnomaliesArm, keys: Mapping[str, Any]) -> Iterator[Finding]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from pydantic import Field
+
 from loadgen.analyze.found.base import ExperimentResult, State
 from loadgen.analyze.quality import Kind, Load, Standing
 from loadgen.analyze.summary.base import Model
@@ -130,6 +132,18 @@ class AskedAgain(Model):
     unanswered: dict[str, int]
 
 
+class NumericsCompared(Model):
+    """How far a candidate's log probabilities are from the baseline's where both say the same. `near_tie_nat`: margins
+    up to it are numerics of this candidate; beyond `sure_nat` none is. `p99_nat` null: too few `positions`."""
+
+    arm: str
+    positions: int
+    p99_nat: float | None
+    near_tie_nat: float
+    sure_nat: float
+    reason: str | None = None
+
+
 class ArmQuality(Model):
     """One candidate, and why it is no pass, worst first."""
 
@@ -140,8 +154,9 @@ class ArmQuality(Model):
 
 class QualityResult(ExperimentResult):
     """`level`: chance of a false alarm of all tests together. `near_tie_nat`: margins up to it are numerics, from
-    `near_tie_n` of the baseline's own divergences. `determinism`: by arm, the engine's mode as far as it tells.
-    `text_kept` False: texts were dropped, and this result is all that is left of them."""
+    `near_tie_n` of the baseline's own divergences; `numerics`: what each candidate's own widens it to. `determinism`:
+    by arm, the engine's mode as far as it tells. `text_kept` False: texts were dropped, and this result is all that is
+    left of them."""
 
     kind: Literal["quality"] = "quality"
     baseline: str
@@ -150,6 +165,7 @@ class QualityResult(ExperimentResult):
     near_tie_n: int
     text_kept: bool
     asked_again: AskedAgain
+    numerics: list[NumericsCompared] = Field(default_factory=list)
     arms: list[ArmQuality]
     passes: list[PassAsked]
     loads: list[LoadCompared]

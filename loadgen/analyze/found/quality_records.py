@@ -26,22 +26,25 @@ from loadgen.record import Event, RunData
 _COLUMNS = (
     "arm", "phase", "stage", "repeat_idx", "case_id", "case_index", "task_type", "outcome", "text", "token_ids",
     "finish_reason", "seed", "sampling", "drafted_tokens", "accepted_tokens", "input_len",
-    "mean_logprob",
+    "mean_logprob", "output_len", "output_len_source", "max_tokens",
 )  # fmt: skip
 #: Names of the events of a quality run.
 ASKED_AGAIN, QUESTIONS, REFERENCE_ACCEPTANCE = "asked_again", "asked_again_all", "acceptance_reference"
+NUMERICS = "numerics"
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class QualityRecords:
-    """`evidence`: what is compared. `reference_run`: whose acceptance is the reference."""
+    """`evidence`: what is compared. `reference_run`: whose acceptance is the reference. `numerics_missing`: by
+    candidate, why its numerics could not be asked for."""
 
     evidence: Evidence
     passes: list[PassAsked]
     same_seed: list[SameSeed]
     asked_again: AskedAgain
     reference_run: str | None
+    numerics_missing: dict[str, str]
 
 
 def quality_records(run: RunData) -> QualityRecords:
@@ -68,6 +71,7 @@ def quality_records(run: RunData) -> QualityRecords:
         known={case: (one[0], one[1]) for case, one in (manifest.experiment.get("known") or {}).items()},
         accepted={arm: pair for arm in candidates if (pair := _accepted(by_kind, arm, reference)) is not None},
         margins=margins_of({key: told for key, told in _told(run.events) if told}),
+        numerics={e.data["arm"]: e.data["differences"] for e in _numerics(run.events) if "differences" in e.data},
         prompt_tokens=_prompt_tokens(rows),
         seed=int(manifest.scenario.get("seed") or 0),
         level=float(keys.get("level") or 0.002),
@@ -78,7 +82,12 @@ def quality_records(run: RunData) -> QualityRecords:
         again,
         _asked_again(run.events),
         None if reference is None else str(reference.data.get("run_id")),
+        {e.data["arm"]: str(e.data["reason"]) for e in _numerics(run.events) if e.data.get("reason")},
     )
+
+
+def _numerics(events: Sequence[Event]) -> list[Event]:
+    return [e for e in events if e.name == NUMERICS]
 
 
 def _outputs(
@@ -103,6 +112,8 @@ def _output(row: Row, schemas: Mapping[str, Any], formats: Mapping[str, str]) ->
         case, row["arm"], row["repeat_idx"], None if ids is None else tuple(ids), row["text"] or "",
         row["finish_reason"], tuple(_sampling(row).get("stop") or ()), row["seed"], form,
         mean_logprob=row["mean_logprob"],
+        n_tokens=row["output_len"] if row["output_len_source"] == "usage" else None,
+        max_tokens=row["max_tokens"],
     )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from loadgen.analyze.found.quality_tables import (
     difference_rows,
     known_rows,
     load_rows,
+    numerics_rows,
     test_rows,
 )
 from loadgen.analyze.quality import Answers, Compared, compare_answers, counted, decide_answers
@@ -57,6 +58,7 @@ def quality_of(run: RunData) -> QualityResult:
         near_tie_n=compared.limit.n,
         text_kept=True,
         asked_again=records.asked_again,
+        numerics=numerics_rows(compared, records.numerics_missing),
         arms=arms,
         passes=records.passes,
         loads=load_rows(compared),
@@ -120,7 +122,7 @@ def _unlike(run: RunData, baseline: str, candidate: str) -> Iterator[str]:
 def _findings(run: RunData, records: QualityRecords, compared: Compared) -> Iterator[Finding]:
     where = {"baseline": records.evidence.baseline, "near_tie_nat": compared.limit.nat, "level": compared.level}
     for found in compared.answers:
-        of_arm = {**where, "arm": found.arm}
+        of_arm = {**where, "arm": found.arm, "near_tie_nat": found.limit.nat}
         for one in found.diagnoses:
             numbers = {"cases": float(len(one.cases)), **{f"p_{n}": found.tests.adjusted[n] for n in one.tests}}
             yield _finding(one.fault, f"{found.arm}: {one.text}", "bad", numbers, of_arm)

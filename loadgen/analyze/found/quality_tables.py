@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from loadgen.analyze.found.quality import (
     DifferenceShown,
     KnownCompared,
     LoadCompared,
+    NumericsCompared,
     Share,
     TestMade,
 )
@@ -49,6 +50,23 @@ def load_rows(compared: Compared) -> list[LoadCompared]:
         for found in compared.answers
         for load, one in found.greedy.items()
     ]
+
+
+def numerics_rows(compared: Compared, missing: Mapping[str, str]) -> list[NumericsCompared]:
+    return [
+        NumericsCompared(
+            arm=found.arm, positions=found.limit.positions, p99_nat=found.limit.numerics_nat,
+            near_tie_nat=found.limit.nat, sure_nat=max(found.limit.sure_nat, found.limit.nat),
+            reason=missing.get(found.arm) or _few(found),
+        )
+        for found in compared.answers
+    ]  # fmt: skip
+
+
+def _few(found: Answers) -> str | None:
+    if found.limit.numerics_nat is not None:
+        return None
+    return "too few positions" if found.limit.positions else "not asked: its answers do not part from the baseline's"
 
 
 def _kinds(found: Sequence[Divergence]) -> dict[str, int]:

@@ -2,7 +2,7 @@
 
 from loadgen.analyze.quality.acceptance import AcceptanceAnomaly, Accepted, acceptance_anomaly
 from loadgen.analyze.quality.cases import CaseFinding, case_findings
-from loadgen.analyze.quality.decision import counted, decide_answers
+from loadgen.analyze.quality.decision import SAMPLER_REACH, counted, decide_answers
 from loadgen.analyze.quality.diagnosis import Diagnosis, diagnose
 from loadgen.analyze.quality.diverge import Context, Divergence, compare_outputs
 from loadgen.analyze.quality.family import FAMILY_LEVEL, PROMISED, Family, family, per_test_level
@@ -11,6 +11,7 @@ from loadgen.analyze.quality.greedy import REFERENCE, GreedyAtLoad
 from loadgen.analyze.quality.known import is_right
 from loadgen.analyze.quality.loops import Loop, loop_in
 from loadgen.analyze.quality.next_token import TokenSample, next_token_test, second_tokens
+from loadgen.analyze.quality.numerics import gaps_apart
 from loadgen.analyze.quality.paired import (
     McNemar,
     NoiseFloor,
@@ -31,10 +32,24 @@ from loadgen.analyze.quality.permutation import (
     Statistic,
     permutation_test,
 )
-from loadgen.analyze.quality.power import chi_square_power, samples_needed, two_sample_distance, without_correction
+from loadgen.analyze.quality.power import (
+    chi_square_power,
+    largest_without_correction,
+    samples_needed,
+    two_sample_distance,
+    without_correction,
+)
 from loadgen.analyze.quality.sampled import Sampled, sampled_tests
 from loadgen.analyze.quality.stops import stop_ids_of
-from loadgen.analyze.quality.ties import MARGIN_FLOOR_NAT, Margin, NearTieLimit, margin, near_tie, near_tie_limit
+from loadgen.analyze.quality.ties import (
+    MARGIN_FLOOR_NAT,
+    Margin,
+    NearTieLimit,
+    margin,
+    near_tie,
+    near_tie_limit,
+    with_numerics,
+)
 from loadgen.analyze.quality.types import POWER, Format, Kind, Output, QualityTest
 from loadgen.analyze.quality.whole import (
     LOADS,
@@ -59,6 +74,7 @@ __all__ = [
     "POWER",
     "PROMISED",
     "REFERENCE",
+    "SAMPLER_REACH",
     "AcceptanceAnomaly",
     "Accepted",
     "Answers",
@@ -102,7 +118,9 @@ __all__ = [
     "divergence_share",
     "family",
     "format_check",
+    "gaps_apart",
     "is_right",
+    "largest_without_correction",
     "loop_in",
     "margin",
     "margin_of",
@@ -123,5 +141,6 @@ __all__ = [
     "stop_ids_of",
     "to_ask",
     "two_sample_distance",
+    "with_numerics",
     "without_correction",
 ]  # fmt: skip

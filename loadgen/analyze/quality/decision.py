@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 from loadgen.analyze.quality.family import per_test_level
 from loadgen.analyze.quality.paired import discordant_needed
+from loadgen.analyze.quality.power import largest_without_correction
+from loadgen.analyze.quality.ties import FEWEST_POSITIONS
+from loadgen.analyze.quality.types import QualityTest
 from loadgen.analyze.quality.whole import Answers, Compared, Standing
 
 State = Literal["pass", "fail", "inconclusive"]
 _LOADS = {"greedy": "under load", "alone": "one at a time"}
-_SAMPLERS = ("next_token", "token_histogram", "mean_logprob")
+#: Tests of the sampler, each with the largest effect that it must be able to find for the sampler to count as tested:
+#: a distance no larger than a missing correction step can make, and half a nat per token.
+SAMPLER_REACH: Mapping[str, float] = {
+    "next_token": largest_without_correction(),
+    "token_histogram": largest_without_correction(),
+    "mean_logprob": 0.5,
+}
 
 
 def decide_answers(found: Answers, compared: Compared, obstacles: Sequence[str] = ()) -> tuple[State, list[str]]:
@@ -37,6 +46,12 @@ def _unsettled(found: Answers, compared: Compared) -> Iterator[str]:
         yield (
             f"{unknown} of {total} greedy cases differ repeatably, and it is not known whether by a near tie: the arms "
             "were not asked again there, or told no log probabilities that reach far enough"
+            f"{_numerics_unknown(found)}"
+        )
+    if found.limit.too_far:
+        yield (
+            f"the arms' log probabilities are {found.limit.numerics_nat:.2g} nat apart (P99 of {found.limit.positions} "
+            "positions where both say the same): more than rounding makes; other weights, other dtypes or broken state"
         )
     if once := counted(found, "once"):
         yield f"{once} of {total} greedy cases differ and were compared once only: not known whether repeatably"
@@ -47,6 +62,16 @@ def _unsettled(found: Answers, compared: Compared) -> Iterator[str]:
                 f"{_LOADS[load]}, greedy answers differ more often than the baseline's own do (p = {p:.2g}), but in "
                 "part by what may be near ties"
             )
+
+
+def _numerics_unknown(found: Answers) -> str:
+    limit = found.limit
+    if limit.nat >= limit.sure_nat:
+        return ""
+    return (
+        f"; margins from {limit.nat:.3g} to {limit.sure_nat:.3g} nat may be its numerics, which was compared at "
+        f"{limit.positions} positions, and {FEWEST_POSITIONS} are needed"
+    )
 
 
 def against_noise(found: Answers) -> bool:
@@ -67,7 +92,32 @@ def _too_little(found: Answers, compared: Compared) -> Iterator[str]:
             f"{max(floors.values())} greedy cases are too few: the test against the baseline's own noise needs "
             f"{needed} that differ in the candidate alone to alarm"
         )
-    made = found.tests.adjusted
-    if not any(name in made for name in _SAMPLERS):
-        why = "; ".join(f"{t.name}: {t.reason}" for t in found.sampled.tests if t.name in _SAMPLERS and t.reason)
+    yield from _sampler_untested(found, per_test_level(max(compared.made, 1), compared.level))
+
+
+def _sampler_untested(found: Answers, level: float) -> Iterator[str]:
+    tests = [test for test in found.sampled.tests if test.name in SAMPLER_REACH]
+    made = [test for test in tests if test.p is not None]
+    if not made:
+        why = "; ".join(f"{t.name}: {t.reason}" for t in tests if t.reason)
         yield f"the sampler was not tested ({why})"
+    elif not any(reaches(test, level) for test in made):
+        told = "; ".join(_reach(test, level) for test in made)
+        yield (
+            f"the sampler was tested too little: {told}. More answers: quality.second_tokens.samples, "
+            "quality.sampled.samples"
+        )
+
+
+def reaches(test: QualityTest, level: float) -> bool:
+    """Whether a test of the sampler can find an effect of the size that it is there for."""
+    detectable = test.detectable(level)
+    return detectable is not None and detectable <= SAMPLER_REACH[test.name]
+
+
+def _reach(test: QualityTest, level: float) -> str:
+    detectable, least = test.detectable(level), SAMPLER_REACH[test.name]
+    n = f"{test.n_baseline} / {test.n_candidate} answers"
+    if detectable is None:
+        return f"what {test.name} finds with {n} is not known"
+    return f"{test.name} with {n} finds {detectable:.3g} {test.unit}, and {least:.3g} are needed"

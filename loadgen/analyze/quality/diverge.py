@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
+from loadgen.analyze.quality.endings import ends_for_no_reason, goes_past_end, no_matter_of_numerics
 from loadgen.analyze.quality.formats import format_check
 from loadgen.analyze.quality.loops import loop_in
 from loadgen.analyze.quality.ties import Margin, NearTieLimit, near_tie
@@ -75,10 +76,10 @@ def _compare(baseline: Output, candidate: Output, margin: Margin | None, limit: 
     if token is None and char is None:
         if baseline.finish_reason == candidate.finish_reason:
             return Divergence(case, repeat, "identical", None, None, None, None, (), "the same")
-        why = _finishes(baseline, candidate)
+        why = ends_for_no_reason(baseline, candidate) or _finishes(baseline, candidate)
         return Divergence(case, repeat, "finish_reason", None, None, None, None, (), why)
     holds = dict(_kinds(baseline, candidate, token, char))
-    hard = goes_past_stop(baseline, candidate)
+    hard = no_matter_of_numerics(baseline, candidate)
     if margin is not None and near_tie(margin, limit) and not hard:
         holds = {"near_tie": f"{margin.nat:.3g} nat apart, within {limit.nat:.3g}", **holds}
     kind = next(iter(holds))
@@ -89,12 +90,13 @@ def _compare(baseline: Output, candidate: Output, margin: Margin | None, limit: 
 
 def _kinds(baseline: Output, candidate: Output, token: int | None, char: int | None) -> Iterable[tuple[Kind, str]]:
     """All kinds that hold, the one that names the difference first."""
-    if goes_past_stop(baseline, candidate):
-        yield "text_after_stop", "the candidate holds a stop and goes on after it"
+    if past := goes_past_end(baseline, candidate):
+        yield "text_after_stop", past
     elif _begins(baseline, candidate, token, char):
         yield "text_after_stop", f"goes on where the baseline ended ({baseline.finish_reason})"
     elif _begins(candidate, baseline, token, char):
-        yield "early_stop", f"ended ({candidate.finish_reason}) where the baseline goes on"
+        early = f"ended ({candidate.finish_reason}) where the baseline goes on"
+        yield "early_stop", ends_for_no_reason(baseline, candidate) or early
     loop = loop_in(candidate)
     if loop is not None and loop_in(baseline) is None:
         yield "looping", f"repeats {loop.period} tokens {loop.times:.1f} times from {loop.start} on"
@@ -106,19 +108,6 @@ def _kinds(baseline: Output, candidate: Output, token: int | None, char: int | N
     yield "divergent", f"different from {unit} {at}"
     if baseline.finish_reason != candidate.finish_reason:
         yield "finish_reason", _finishes(baseline, candidate)
-
-
-def goes_past_stop(baseline: Output, candidate: Output) -> bool:
-    """The candidate alone holds a stop and goes on after it: no numerics do that."""
-    return passes_stop(candidate) and not passes_stop(baseline)
-
-
-def passes_stop(output: Output) -> bool:
-    """An id of `stop_ids` before the last place, or a stop string before the end of the text."""
-    ids = output.token_ids or ()
-    if not set(output.stop_ids).isdisjoint(ids[:-1]):
-        return True
-    return any(0 <= output.text.find(stop) < len(output.text) - len(stop) for stop in output.stop if stop)
 
 
 def _begins(short: Output, long: Output, token: int | None, char: int | None) -> bool:

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from loadgen.analyze.quality.cases import CaseFinding, case_findings
-from loadgen.analyze.quality.diverge import ALIKE, Divergence, compare_outputs, goes_past_stop
+from loadgen.analyze.quality.diverge import ALIKE, Divergence, compare_outputs
+from loadgen.analyze.quality.endings import no_matter_of_numerics, same_but_for_the_end
 from loadgen.analyze.quality.monte_carlo import MOST_DRAWS
 from loadgen.analyze.quality.paired import NoiseFloor, Paired, divergence_share, paired
 from loadgen.analyze.quality.partings import Parting, parting_of
@@ -60,7 +61,11 @@ def pairs_of(outputs: Sequence[Output], baseline: str, arm: str) -> list[tuple[O
 
 
 def partings_of(pairs: Pairs) -> Iterator[Parting]:
-    yield from (parting for a, b in pairs if (parting := parting_of(a, b)) is not None)
+    """What log probabilities are needed for: not of an end that is a fault whatever they are."""
+    for a, b in pairs:
+        parting = None if no_matter_of_numerics(a, b) else parting_of(a, b)
+        if parting is not None:
+            yield parting
 
 
 def limit_of(floors: Sequence[Pairs], margins: Mapping[str, Margin]) -> NearTieLimit:
@@ -119,8 +124,13 @@ def _compared(pairs: Pairs, margins: Mapping[str, Margin], limit: NearTieLimit) 
 
 
 def _settled(a: Output, b: Output, one: Divergence, parting: Parting | None, limit: NearTieLimit) -> bool:
-    """A pair without two tokens to compare, or that goes on after a stop, is no matter of numerics."""
-    return one.kind in ALIKE or parting is None or goes_past_stop(a, b) or near_tie(one.margin, limit) is False
+    """An end that contradicts what was asked is no matter of numerics; an end against a token is one, like two tokens:
+    who was not asked about it does not know."""
+    if one.kind in ALIKE or no_matter_of_numerics(a, b):
+        return True
+    if parting is None:
+        return same_but_for_the_end(a, b)
+    return near_tie(one.margin, limit) is False
 
 
 def _case(finding: CaseFinding, pairs: Sequence[_Pair]) -> CaseAtLoad:

@@ -8,8 +8,8 @@ from loadgen.analyze.quality.types import Output
 
 
 def stop_ids_of(outputs: Iterable[Output]) -> tuple[int, ...]:
-    """Last ids of answers that ended with finish reason "stop" without a stop string, and which stand nowhere else in
-    these answers. Ids that the server leaves out of its answers are not found."""
+    """Last ids of answers that ended with finish reason "stop" without a stop string. None where one of these stands
+    anywhere else: the server then leaves out the id that ends an answer, and the last ones are ordinary tokens."""
     ends: set[int] = set()
     inside: set[int] = set()
     for one in outputs:
@@ -20,4 +20,4 @@ def stop_ids_of(outputs: Iterable[Output]) -> tuple[int, ...]:
             inside.add(one.token_ids[-1])
         elif not one.stop:
             ends.add(one.token_ids[-1])
-    return tuple(sorted(ends - inside))
+    return tuple(sorted(ends)) if ends.isdisjoint(inside) else ()

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from loadgen.analyze.percentiles import nearest_rank
 
-#: No near tie is narrower than this (docs/method.md, "Quality"), in nat.
+#: No near tie is narrower than this (docs/quality.md, "Limit"), in nat.
 MARGIN_FLOOR_NAT = 0.1
+#: A margin has the numerics of both arms twice: where they parted and where they were asked again.
+NUMERICS_TIMES = 2
+#: Numerics of an arm are known from so many positions on; the limit they give is never wider than this, in nat.
+FEWEST_POSITIONS, WIDEST_NAT = 20, 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +32,20 @@ class Margin:
 
 @dataclass(frozen=True, slots=True)
 class NearTieLimit:
-    """Margins up to `nat` are numerics. `n`: baseline-against-baseline margins it was taken from."""
+    """Margins up to `nat` are numerics, those beyond `sure_nat` are not, and nobody knows of those between. `n`:
+    baseline-against-baseline margins it was taken from. `positions`: places where the arms' numerics were compared, and
+    `numerics_nat`: the P99 of how far their log probabilities are apart there; None where there are too few."""
 
     nat: float = MARGIN_FLOOR_NAT
     n: int = 0
+    sure_nat: float = 0.0
+    positions: int = 0
+    numerics_nat: float | None = None
+
+    @property
+    def too_far(self) -> bool:
+        """Whether the arms' log probabilities are farther apart than a limit may follow."""
+        return self.numerics_nat is not None and NUMERICS_TIMES * self.numerics_nat > WIDEST_NAT
 
 
 def margin(
@@ -70,10 +84,24 @@ def near_tie_limit(floor_margins: Sequence[Margin]) -> NearTieLimit:
     return NearTieLimit(max(p99, MARGIN_FLOOR_NAT), len(floor_margins))
 
 
+def with_numerics(limit: NearTieLimit, differences: Sequence[float]) -> NearTieLimit:
+    """The limit for one candidate. `differences`: by how much the gap between the two likeliest tokens differs between
+    baseline and candidate (nat), where both say the same so far. Where steady rounding sets the arms apart, its size is
+    seen there, too, and the limit is at least twice their P99. With few positions (fewer than `FEWEST_POSITIONS`) it is
+    unknown, and so is a margin up to `WIDEST_NAT`."""
+    n = len(differences)
+    if n < FEWEST_POSITIONS:
+        return replace(limit, sure_nat=max(limit.nat, WIDEST_NAT), positions=n)
+    p99 = float(nearest_rank(np.sort(np.abs(np.array(differences))), 99))
+    nat = max(limit.nat, min(NUMERICS_TIMES * p99, WIDEST_NAT))
+    return replace(limit, nat=nat, positions=n, numerics_nat=p99)
+
+
 def near_tie(found: Margin | None, limit: NearTieLimit) -> bool | None:
-    """Whether a divergence is numerics; None: not known (not asked, or the tokens told do not reach far enough)."""
-    if found is None:
+    """Whether a divergence is numerics; None: not known (not asked, the tokens told do not reach far enough, or the
+    margin is within what the arms' numerics may be)."""
+    if found is None or (found.at_least and found.nat <= limit.nat):
         return None
-    if found.at_least:
-        return False if found.nat > limit.nat else None
-    return found.nat <= limit.nat
+    if found.nat <= limit.nat:
+        return True
+    return None if found.nat <= limit.sure_nat else False

@@ -46,6 +46,7 @@ class Output:
     `token_ids` None: the server does not tell them; comparison is then by text. `stop`: stop strings that were asked
     for. `stop_ids`: token ids that end an output (EOS, asked stop ids); empty where they are not known or the request
     says ignore_eos. `mean_logprob`: mean log probability of the output's tokens in nat, where they were asked for.
+    `n_tokens`: as the server counted them; `max_tokens`: what was asked for at most; None where not known.
     """
 
     case_id: str
@@ -59,6 +60,8 @@ class Output:
     format: Format | None = None
     stop_ids: tuple[int, ...] = ()
     mean_logprob: float | None = None
+    n_tokens: int | None = None
+    max_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

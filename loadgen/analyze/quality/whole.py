@@ -25,7 +25,7 @@ from loadgen.analyze.quality.monte_carlo import draws_for
 from loadgen.analyze.quality.paired import Paired, paired
 from loadgen.analyze.quality.partings import Parting
 from loadgen.analyze.quality.sampled import Sampled, sampled_tests
-from loadgen.analyze.quality.ties import Margin, NearTieLimit
+from loadgen.analyze.quality.ties import Margin, NearTieLimit, with_numerics
 from loadgen.analyze.quality.types import Output
 from loadgen.scenario import Match
 
@@ -45,8 +45,9 @@ class Evidence:
 
     `greedy`: by load; the baseline has one pass more than each candidate. `sampled`: answers with a temperature.
     `repeated`: many short ones. `known`: by case, the right answer and how it is matched. `accepted`: by candidate,
-    (reference, now). `margins`: by key of the parting. `prompt_tokens`: by arm and case, as the server counted them.
-    """
+    (reference, now). `margins`: by key of the parting. `numerics`: by candidate, how its log probabilities differ from
+    the baseline's where both say the same (`with_numerics`). `prompt_tokens`: by arm and case, as the server counted
+    them."""
 
     baseline: str
     candidates: tuple[str, ...]
@@ -56,6 +57,7 @@ class Evidence:
     known: Mapping[str, tuple[str, Match]] = field(default_factory=dict)
     accepted: Mapping[str, tuple[Sequence[Accepted], Sequence[Accepted]]] = field(default_factory=dict)
     margins: Mapping[str, Margin] = field(default_factory=dict)
+    numerics: Mapping[str, Sequence[float]] = field(default_factory=dict)
     prompt_tokens: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     seed: int = 0
     level: float = FAMILY_LEVEL
@@ -79,10 +81,11 @@ class CaseCompared:
 
 @dataclass(frozen=True)
 class Answers:
-    """One candidate beside the baseline. `tests`: the part of the run's family that is about it, names as of one
-    candidate. `right`: of the known answers, by arm and case the share that was."""
+    """One candidate beside the baseline. `limit`: what is a near tie of it. `tests`: the part of the run's family that
+    is about it, names as of one candidate. `right`: of the known answers, by arm and case the share that was."""
 
     arm: str
+    limit: NearTieLimit
     greedy: Mapping[Load, GreedyAtLoad]
     cases: list[CaseCompared]
     sampled: Sampled
@@ -95,7 +98,8 @@ class Answers:
 
 @dataclass(frozen=True)
 class Compared:
-    """`made`: tests of the run that have a p, of all candidates."""
+    """`limit`: of near ties, by what the baseline alone told. `made`: tests of the run that have a p, of all
+    candidates."""
 
     answers: list[Answers]
     limit: NearTieLimit
@@ -127,8 +131,9 @@ class _Part:
     def __init__(self, evidence: Evidence, arm: str, limit: NearTieLimit, seed: int) -> None:
         base, most = evidence.baseline, draws_for(len(evidence.candidates) * TESTS, evidence.level)
         self.arm = arm
+        self.limit = with_numerics(limit, evidence.numerics.get(arm, ()))
         self.greedy: dict[Load, GreedyAtLoad] = {
-            load: greedy_at_load(outputs, base, arm, evidence.margins, limit, seed + i, most)
+            load: greedy_at_load(outputs, base, arm, evidence.margins, self.limit, seed + i, most)
             for i, (load, outputs) in enumerate(evidence.greedy.items())
         }
         self.sampled = sampled_tests(
@@ -157,7 +162,7 @@ class _Part:
         if self.prompts is not None:
             named = [self.prompts, *named]
         return Answers(
-            self.arm, self.greedy, cases, self.sampled, self.known, self.right, self.acceptance, own, named
+            self.arm, self.limit, self.greedy, cases, self.sampled, self.known, self.right, self.acceptance, own, named
         )  # fmt: skip
 
 

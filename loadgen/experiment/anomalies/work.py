@@ -140,7 +140,9 @@ class Work:
         """Send it once. The event `anomaly`, of the moment it began; None: `anomaly_skipped`, it cannot be made."""
         script, expected = anomaly.make(self.setting), expected_of(anomaly, self.setting)
         if isinstance(script, Absent):
-            self.note("anomaly_skipped", name=anomaly.name, group=anomaly.group, reason=script.reason)
+            self.note(
+                "anomaly_skipped", name=anomaly.name, group=anomaly.group, reason=script.reason, unknown=script.unknown
+            )
             return None
         self.note("anomaly_begins", begun_ns, name=anomaly.name, repeat=repeat)
         told = _Answers.of(expected, await self.server.send(script), self.redact)
@@ -212,6 +214,7 @@ def setting_of(scenario: Scenario, arm: ReadyArm) -> Setting:
         speculation=arm.capabilities.speculation,
         max_body_bytes=round(keys.max_body_mb * 1e6),
         marker=f"specload-{secrets.token_hex(4)}",
+        spec_method=arm.capabilities.spec_method,
     )
 
 

@@ -40,8 +40,10 @@ def kill_switch(seen: Seen) -> Found:
     run = _newest(seen, "drill")
     if run is None or not isinstance(run.found, DrillResult):
         return found
-    lost = sum(pull.losses.lost for pull in run.found.pulls)
-    numbers: dict[str, float | None] = {"pulls": float(len(run.found.pulls)), "lost": float(lost)}
+    lost, most = (sum(getattr(pull.losses, key) for pull in run.found.pulls) for key in ("lost", "lost_most"))
+    numbers: dict[str, float | None] = {
+        "pulls": float(len(run.found.pulls)), "lost": float(lost), "lost_most": float(most)
+    }  # fmt: skip
     for key in ("last_routed_s", "last_token_s"):
         values = [getattr(pull, key) for pull in run.found.pulls if pull.direction == "off"]
         known = [n.value if n.value is not None else n.high for n in values if n is not None]
@@ -115,20 +117,23 @@ def _less_than_all(seen: Seen) -> str | None:
 
 
 def canary(seen: Seen) -> Found:
-    """State and share of the newest; alerts that fired of any: they are proven on a canary that is bad on purpose."""
-    given = [file for file in seen.canaries if _ours(seen, file)]
+    """State and share of the newest; alerts that fired of any of the target's: they are proven on a canary that is bad
+    on purpose."""
+    other = [f"{file.id} {why}" for file in seen.canaries if (why := _another(seen, file))]
+    given = [file for file in seen.canaries if _another(seen, file) is None]
     if not given:
-        other = f"; {seen.canaries[0].id} is of another model or engine" if seen.canaries else ""
-        return not_shown(f"no canary's evidence was given (canary.json){other}")
+        return not_shown("; ".join(["no canary's evidence was given (canary.json)", *other[:1]]))
     one = given[0]
-    told = [alert for file in seen.canaries for alert in file.alerts if alert.fired]
-    fired, proofs = {alert.about for alert in told}, [f.id for f in seen.canaries if any(a.fired for a in f.alerts)]
+    told = [alert for file in given for alert in file.alerts if alert.fired]
+    fired, proofs = {alert.about for alert in told}, [f.id for f in given if any(a.fired for a in f.alerts)]
     numbers = {"share": one.share, "alerts_fired": float(len(told))}
     runs = tuple(dict.fromkeys([one.id, *proofs]))
     if one.state == "fail":
         why = one.reasons[0] if one.reasons else "the canary failed"
         return Found("fail", why, (one.id,), numbers)
     missing = [f"no alert on {about} was seen to fire" for about in ("acceptance", "rollback") if about not in fired]
+    if missing and other:
+        missing.append(other[0])
     if one.share is None:
         missing.insert(0, "its share of the traffic is not set")
     if one.state != "pass":
@@ -138,14 +143,17 @@ def canary(seen: Seen) -> Found:
     return Found("pass", f"{one.share:.1%} of the traffic; alerts on acceptance and rollback fired", runs, numbers)
 
 
-def _ours(seen: Seen, file: CanaryEvidence) -> bool:
-    """As far as both tell."""
+def _another(seen: Seen, file: CanaryEvidence) -> str | None:
+    """Why a canary is none of the target's; None: it is. Its model must be told, its engine where both are known."""
     if seen.sides is None or seen.sides.candidate is None:
-        return True
+        return None
     facts = seen.sides.candidate[1]
     version = facts.capabilities.get("version")
-    same_engine = None in (file.engine_version, version) or file.engine_version == version
-    return file.model in (None, facts.model) and same_engine
+    if file.model is None:
+        return "does not tell its model"
+    if file.model != facts.model or (None not in (file.engine_version, version) and file.engine_version != version):
+        return "is of another model or engine"
+    return None
 
 
 def _newest(seen: Seen, kind: str) -> RunEvidence | None:

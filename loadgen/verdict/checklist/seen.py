@@ -34,11 +34,14 @@ class Seen:
     def newest(self, wanted: Callable[[RunEvidence], bool]) -> RunEvidence | None:
         return next((run for run in self.runs if wanted(run)), None)
 
-    def compared(self) -> RunEvidence | None:
-        """The newest run that compares the target's arms."""
-        return self.newest(
-            lambda run: run.measured and self.names(run) is not None and isinstance(run.summary.comparison, list)
-        )
+    def compared(self, fit: Callable[[Seen, RunEvidence], bool] = lambda _seen, _run: True) -> RunEvidence | None:
+        """The newest run that compares the target's arms and is `fit`; a soak of both, which has as a rule one repeat,
+        only where no run does."""
+        found = [r for r in self.runs if r.measured and self._compares(r) and fit(self, r)]
+        return next(iter([*(r for r in found if r.experiment == "run"), *found]), None)
+
+    def _compares(self, run: RunEvidence) -> bool:
+        return self.names(run) is not None and isinstance(run.summary.comparison, list)
 
     def candidate(self, run: RunEvidence) -> str | None:
         """The speculating arm of a run."""

@@ -418,3 +418,41 @@ def test_repeats_are_one_row(story: Story) -> None:
     ]
     row = next(r for r in only(story.found()).rows if r.name == "a0")
     assert (row.sent, row.fits, row.got, row.seconds) == (2, False, "closed", 3.0)
+
+
+def test_a_drafters_limit_that_is_not_known_is_no_pass(story: Story) -> None:
+    """J1: requests longer than the drafter's limit were not sent, and the reason says what to set."""
+    story.requests()
+    story.witnesses()
+    why = "the drafter's limit is not known: say anomalies.drafter_max_len"
+    story.event(QUIET_S + 1, "anomaly_skipped", name="long_for_drafter", group="too_long", reason=why, unknown=True)
+    found = story.found()
+    assert (found.state, found.reasons) == (
+        "inconclusive",
+        [f"candidate: long_for_drafter is not shown: {why}, or leave it out (anomalies.exclude)"],
+    )
+
+
+@pytest.mark.parametrize("more", [{}, {"unknown": False}])
+def test_a_server_without_a_drafter_has_no_limit_to_show(story: Story, more: dict[str, Any]) -> None:
+    story.requests()
+    story.witnesses()
+    why = "the server does not speculate: it has no drafter"
+    story.event(QUIET_S + 1, "anomaly_skipped", name="long_for_drafter", group="too_long", reason=why, **more)
+    found = story.found()
+    assert (found.state, [s.reason for s in only(found).skipped]) == ("pass", [why])
+
+
+def test_nothing_that_can_be_made_is_told_as_that(run: Any) -> None:
+    """Not as a load that ended before."""
+    story = Story(run, [])
+    story.requests()
+    story.witnesses()
+    for i in range(4):
+        story.event(QUIET_S + 1, "anomaly_skipped", name=f"long_{i}", group="too_long", reason="no limit is known")
+    found = story.found()
+    assert (found.state, found.reasons[0]) == (
+        "inconclusive",
+        "candidate: no anomaly was sent: none can be made for this server (long_0: no limit is known; long_1: no limit "
+        "is known; long_2: no limit is known and 1 more)",
+    )

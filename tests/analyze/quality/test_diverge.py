@@ -80,7 +80,8 @@ def test_the_candidate_goes_on_where_the_baseline_ended(output: Make) -> None:
 def test_early_stop(output: Make) -> None:
     a = output("one two three", [1, 2, 3, EOS], stop_ids=(EOS,))
     assert one(a, output("one", [1, EOS], stop_ids=(EOS,))).kind == "early_stop"
-    assert one(a, output("one", [1], finish="abort")).why == "ended (abort) where the baseline goes on"
+    assert one(a, output("one", [1], finish="abort")).why == "the candidate was cut off (abort)"
+    assert one(a, output("one", [1])).why == "ended (stop) where the baseline goes on"
     assert one(output("one two three"), output("one")).kind == "early_stop"
 
 

@@ -6,7 +6,14 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loadgen.analyze import QualityTest, chi_square_power, samples_needed, two_sample_distance, without_correction
+from loadgen.analyze import (
+    QualityTest,
+    chi_square_power,
+    largest_without_correction,
+    samples_needed,
+    two_sample_distance,
+    without_correction,
+)
 
 
 @given(shift=st.floats(0, 300), df=st.floats(0.5, 200), level=st.sampled_from((0.05, 0.002, 0.0002)))
@@ -64,3 +71,24 @@ def test_without_correction_is_a_distribution_and_right_only_for_a_perfect_draft
     kept = np.minimum(p, q)
     right = kept + (1 - kept.sum()) * np.maximum(p - q, 0) / max(np.maximum(p - q, 0).sum(), 1e-300)
     assert right == pytest.approx(p, abs=1e-9)
+
+
+@given(
+    p=st.lists(st.floats(0.001, 1), min_size=2, max_size=6),
+    q=st.lists(st.floats(0.0, 1), min_size=6, max_size=6),
+)
+def test_no_missing_correction_is_larger_than_the_largest(p: list[float], q: list[float]) -> None:
+    target, draft = np.array(p), np.array(q[: len(p)]) + 1e-9
+    target, draft = target / target.sum(), draft / draft.sum()
+    found = two_sample_distance(target, without_correction(target, draft))
+    assert found <= largest_without_correction() + 1e-9
+
+
+def test_the_largest_is_reached() -> None:
+    """A draft that says only tokens which the target says 63 % of the time: kept there, redrawn elsewhere."""
+    alpha = 0.634
+    target, draft = np.array([alpha, 1 - alpha]), np.array([1.0, 0.0])
+    found = two_sample_distance(target, without_correction(target, draft))
+    # e = p + (0.232044, -0.232044): 0.232044^2 / 0.750022 + 0.232044^2 / 0.249978
+    assert found == pytest.approx(0.071790 + 0.215397, abs=1e-5)
+    assert found == pytest.approx(largest_without_correction(), abs=1e-5)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from loadgen.analyze import Margin, NearTieLimit, margin, near_tie, near_tie_limit
+from loadgen.analyze import Margin, NearTieLimit, gaps_apart, margin, near_tie, near_tie_limit, with_numerics
 
 
 def test_margin_is_the_wider_of_both_arms() -> None:
@@ -38,3 +38,34 @@ def test_near_tie_at_the_limit() -> None:
     assert near_tie(Margin(0.25), limit) is True
     assert near_tie(Margin(0.26), limit) is False
     assert near_tie(None, limit) is None
+
+
+def test_numerics_of_the_candidate_widens_the_limit() -> None:
+    """Twice the P99 of how far the arms are apart where both say the same; never beyond 1 nat."""
+    apart = [n / 1000 * (-1) ** n for n in range(1, 101)]  # P99 of 100: the 99th smallest
+    found = with_numerics(NearTieLimit(0.1, 3), apart)
+    assert (found.nat, found.n, found.positions, found.numerics_nat) == (pytest.approx(0.198), 3, 100, 0.099)
+    assert (near_tie(Margin(0.19), found), near_tie(Margin(0.2), found)) == (True, False)
+    assert not found.too_far
+    assert with_numerics(NearTieLimit(0.1), [0.04] * 20).nat == 0.1, "at least the baseline's"
+    far = with_numerics(NearTieLimit(0.1), [0.6] * 20)
+    assert (far.nat, far.too_far) == (1.0, True)
+    assert near_tie(Margin(1.01), far) is False
+
+
+def test_without_numerics_a_margin_up_to_a_nat_is_not_known() -> None:
+    few = with_numerics(NearTieLimit(0.1), [0.01] * 19)
+    assert (few.nat, few.positions, few.numerics_nat) == (0.1, 19, None)
+    assert [near_tie(Margin(nat), few) for nat in (0.1, 0.11, 1.0, 1.01)] == [True, None, None, False]
+    assert near_tie(Margin(0.5, at_least=True), few) is None
+    assert near_tie(Margin(2.0, at_least=True), few) is False
+
+
+def test_gaps_are_compared_up_to_where_the_arms_choose_differently() -> None:
+    base = [("a", {"a": -0.1, "b": -2.0}), ("c", {"c": -0.5, "d": -1.0, "e": -4.0}), ("f", {"f": -0.2, "g": -3.0}),
+            ("h", {"h": -0.7, "i": -0.8}), ("j", {"j": 0.0, "k": -5.0})]  # fmt: skip
+    other = [("a", {"a": -0.9, "b": -1.0}), ("c", {"c": -0.4, "d": -1.2}), ("f", {"f": -0.2, "h": -3.0}),
+             ("i", {"h": -0.8, "i": -0.7}), ("j", {"j": -4.0, "k": -5.0})]  # fmt: skip
+    # not the first (prefill), not the third (g is not told), the fourth though they part there, nothing after it
+    assert gaps_apart(base, other) == [pytest.approx(0.3), pytest.approx(-0.2)]
+    assert gaps_apart([("a", {"a": 0.0, "b": -9999.0})] * 2, [("a", {"a": 0.0, "b": -9999.0})] * 2) == []

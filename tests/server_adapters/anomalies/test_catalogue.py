@@ -108,6 +108,8 @@ def test_lengths_are_those_of_the_server() -> None:
         ("long_ids", {"max_model_len": None}, "the model's limit is not known"),
         ("long_for_drafter", {"drafter_max_len": None}, "drafter's limit is not known"),
         ("long_for_drafter", {"drafter_max_len": 2040}, "leaves no longer prompt"),
+        ("long_for_drafter", {"drafter_max_len": None, "speculation": False}, "does not speculate"),
+        ("long_for_drafter", {"drafter_max_len": None, "spec_method": "ngram"}, "ngram looks drafts up in the text"),
         ("body_16_mb", {"max_body_bytes": 1_000_000}, "16 MB are above anomalies.max_body_mb"),
     ],
 )
@@ -115,6 +117,7 @@ def test_what_cannot_be_made_says_why(name: str, changes: dict[str, Any], reason
     absent = CATALOGUE[name].make(replace(SETTING, **changes))
     assert isinstance(absent, Absent)
     assert reason in absent.reason
+    assert absent.unknown == ("drafter's limit is not known" in reason)
 
 
 def test_speculation_decides_what_is_right() -> None:

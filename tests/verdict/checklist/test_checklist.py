@@ -47,7 +47,7 @@ from server_adapters.base import Fact
 
 AT = "2026-11-30T12:00:00+00:00"
 CANARY = CanaryEvidence(
-    id="canary-1", at=AT, state="pass", share=0.05,
+    id="canary-1", at=AT, state="pass", share=0.05, model="m",
     alerts=[AlertFired(name="a", about="acceptance", fired=True), AlertFired(name="r", about="rollback", fired=True)],
 )  # fmt: skip
 AUDIT = AuditEvidence(id="audit-1", at=AT, rows=12)
@@ -55,7 +55,8 @@ ENVIRONMENT = {
     "engine.version": "0.32.0", "model.weights": "org/m", "model.revision": "abc", "tokenizer.sha256": "t1",
     "gpu.name": "H100", "speculation.method": "draft_model", "speculation.draft_model": "org/d",
     "speculation.draft_tokenizer_sha256": "t1", "speculation.draft_revision": "def",
-    "speculation.rejection_sample_method": "standard", "network.round_trip_s": 0.001, "load.running": 0.0,
+    "speculation.rejection_sample_method": "standard", "speculation.acceptance_threshold": "not set",
+    "network.round_trip_s": 0.001, "load.running": 0.0,
 }  # fmt: skip
 
 
@@ -331,7 +332,47 @@ def test_reproducible() -> None:
     documented = facts(False).model_copy(update={"facts": {"repeat_variation": 0.08}})
     run = replace(variation(0.07), arms={"baseline": documented, "candidate": facts(True)})
     assert of("baseline_reproducible", run).state == "pass"
-    assert "document" in of("baseline_reproducible", run).why
+    assert of("baseline_reproducible", run).why.endswith("within the 8.0% that baseline's facts document")
+
+
+@pytest.mark.parametrize(
+    ("documented", "state", "said"),
+    [
+        (0.25, "not_shown", "baseline's facts document repeat_variation: 0.25, which is no share up to 20%"),
+        (5.0, "not_shown", "which is no share up to 20%"),
+        (-0.1, "not_shown", "which is no share up to 20%"),
+        (True, "not_shown", "repeat_variation: True, which is no share"),
+        ("a lot", "not_shown", "repeat_variation: 'a lot', which is no share"),
+        (0.20, "pass", "within the 20.0% that baseline's facts document"),
+        (0.10, "fail", "above the 10.0% that baseline's facts document"),
+        (0.01, "fail", "above 5%"),
+    ],
+)
+def test_a_documented_variation_is_bounded(documented: Any, state: str, said: str) -> None:
+    """Of a baseline that varies by 12 %: what is documented allows more than 5 %, and not everything."""
+    arm = facts(False).model_copy(update={"facts": {"repeat_variation": documented}})
+    rows = [row(variation=interval(0.12, n=5))]
+    run = compared(arms={"baseline": arm, "candidate": facts(True)}, parts={"comparison": rows})
+    one = of("baseline_reproducible", run)
+    assert (one.state, said in one.why) == (state, True), one.why
+    steady = replace(run, summary=summary(comparison=[row(variation=interval(0.04, n=5))]))
+    assert of("baseline_reproducible", steady).state == "pass", "whatever is documented"
+
+
+def test_what_cannot_show_it_hides_nothing() -> None:
+    """A newer soak of both arms, and a newer run, of one repeat each."""
+    once = [row(variation=interval(None, n=1))]
+    both = {"baseline": facts(False), "candidate": facts(True)}
+    newer = soak(arms=both, started="2026-11-29T20:00:00+00:00", run_id="r-soak-2")
+    newer = replace(newer, summary=newer.summary.model_copy(update={"comparison": once, "resources": Resources()}))
+    seen = listed(compared(), newer)
+    for name in ("baseline_reproducible", "tokenizer_and_revision", "sampling_equal", "net_throughput",
+                 "memory_and_cost"):  # fmt: skip
+        assert (item(seen, name).state, item(seen, name).evidence) == ("pass", ["r-compare"]), name
+    quick = compared("r-quick", "2026-11-29T20:00:00+00:00", parts={"comparison": once})
+    assert of("baseline_reproducible", compared(), quick).evidence == ["r-compare"]
+    assert of("net_throughput", compared(), quick).evidence == ["r-quick"], "the newest that could show it"
+    assert of("baseline_reproducible", newer).why == "needs 5 repeats of every load, r-soak-2 has 1"
 
 
 def unlike(key: str) -> Difference:
@@ -360,8 +401,15 @@ def test_sampling() -> None:
     assert of(name, compared(parts={"environment": [unlike("sampling.defaults")]})).state == "fail"
     assert of(name, candidate(speculation__rejection_sample_method="synthetic")).state == "fail"
     assert of(name, candidate(speculation__acceptance_threshold=0.09)).state == "fail"
-    assert of(name, candidate(speculation__acceptance_threshold="not set")).state == "pass"
+    for exact in ("not set", "no such option", 1.0):
+        assert of(name, candidate(speculation__acceptance_threshold=exact)).state == "pass"
     assert of(name, candidate(speculation__rejection_sample_method=None)).state == "not_shown"
+    unknown = of(name, candidate(speculation__acceptance_threshold=None))
+    assert (unknown.state, unknown.why) == (
+        "not_shown", "whether a threshold accepts drafts is not known (speculation.acceptance_threshold untold)"
+    )  # fmt: skip
+    synthetic = {"speculation__acceptance_threshold": None, "speculation__rejection_sample_method": "synthetic"}
+    assert of(name, candidate(**synthetic)).state == "fail", "what is known to be wrong needs no more"
 
 
 def test_acceptance() -> None:
@@ -500,7 +548,8 @@ def test_access_needs_the_endpoints_and_the_log() -> None:
         ({"alerts": CANARY.alerts[:1]}, "not_shown", "no alert on rollback was seen to fire"),
         ({"model": "another"}, "not_shown", "canary-1 is of another model or engine"),
         ({"engine_version": "0.31.0"}, "not_shown", "canary-1 is of another model or engine"),
-        ({"model": "m", "engine_version": "0.32.0"}, "pass", "alerts on acceptance and rollback fired"),
+        ({"model": None}, "not_shown", "canary-1 does not tell its model"),
+        ({"engine_version": "0.32.0"}, "pass", "alerts on acceptance and rollback fired"),
     ],
 )
 def test_canary(changes: dict[str, Any], state: str, said: str) -> None:
@@ -513,6 +562,11 @@ def test_alerts_are_proven_on_a_canary_that_is_bad_on_purpose() -> None:
     good = CANARY.model_copy(update={"alerts": []})
     one = of("canary", compared(), files=[bad, good])
     assert (one.state, one.evidence) == ("pass", ["canary-1", "canary-0"])
+    for other in ({"model": "another"}, {"model": None}, {"engine_version": "0.31.0"}):
+        shown = of("canary", compared(), files=[bad.model_copy(update=other), good])
+        assert (shown.state, shown.evidence, shown.numbers["alerts_fired"]) == ("not_shown", ["canary-1"], 0.0)
+        assert "no alert on acceptance was seen to fire" in shown.why
+        assert "canary-0 " in shown.why, "and why its alerts prove nothing"
 
 
 def test_the_order_in_which_evidence_is_given_does_not_matter() -> None:
