@@ -17,7 +17,8 @@ _NOT_FAILED = (Outcome.OK.value, Outcome.ABORTED.value)
 @dataclass(frozen=True, slots=True)
 class Outage:
     """`detected_s`: from the first failure to the look that found it dead, for `how`. `away_s`: until it served again;
-    None: it did not. `failed`: measured requests that ended meanwhile without success."""
+    None: it did not. `failed`: measured requests that ended meanwhile without success. `sure`: its health route said
+    so, or nobody took a connection; else only requests had failed."""
 
     arm: str
     first_ns: int
@@ -25,6 +26,7 @@ class Outage:
     how: str
     away_s: float | None
     failed: int
+    sure: bool = True
 
 
 def outages_of(events: Sequence[Event], frame: Frame) -> tuple[Outage, ...]:
@@ -53,4 +55,7 @@ def _outage(frame: Frame, first_ns: int, dead: Event, over: Event | None) -> Out
     ends = frame.end[0]
     during = frame.end[1] & (ends >= first_ns) & (ends <= until) & ~np.isin(frame.outcome.astype(str), _NOT_FAILED)
     away = float(over.data["away_s"]) if over is not None and back else None
-    return Outage(frame.arm, first_ns, float(dead.data["detected_s"]), str(dead.data["how"]), away, int(during.sum()))
+    return Outage(
+        frame.arm, first_ns, float(dead.data["detected_s"]), str(dead.data["how"]), away, int(during.sum()),
+        bool(dead.data.get("sure", True)),
+    )  # fmt: skip

@@ -17,6 +17,7 @@ from loadgen.control.canary import (
 )
 from loadgen.control.decide import decide
 from loadgen.control.live import LIVE_TIMES, LiveThresholds, Sample
+from loadgen.control.retrial import RETRIAL_LEVEL, SENDS, Trial, chance_of, controls_for
 from loadgen.control.search import Ask, RateSearch, Resolved, Unresolved, Verdict, Visit
 from loadgen.control.types import Decision, Live
 from loadgen.control.warmup import Settling, WarmUpWindow, settle
@@ -26,6 +27,8 @@ __all__ = [
     "FIRST_WAIT_S",
     "LIVE_TIMES",
     "LONGEST_WAIT_S",
+    "RETRIAL_LEVEL",
+    "SENDS",
     "Ask",
     "Breaker",
     "Canary",
@@ -49,11 +52,14 @@ __all__ = [
     "Sample",
     "Settling",
     "Sign",
+    "Trial",
     "Trip",
     "Unresolved",
     "Verdict",
     "Visit",
     "WarmUpWindow",
+    "chance_of",
+    "controls_for",
     "decide",
     "reading_text",
     "settle",

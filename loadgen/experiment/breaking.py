@@ -86,7 +86,7 @@ class Breakers:
         workers.release(told.arm, was_alive=step.away_s is None)
 
     def _dead(self, told: Tripped, detected_s: float, found: Health) -> None:
-        self._note("engine_dead", told.arm, detected_s=detected_s, how=found.how)
+        self._note("engine_dead", told.arm, detected_s=detected_s, how=found.how, sure=found.sure)
         self._say(
             f"the engine of {told.arm} is dead ({found.how}): detected {detected_s:.2g} s after the first failure; its "
             f"load is held, for {self._wait_s:g} s at most"

@@ -19,10 +19,12 @@ _NO_SUCH_ROUTE = frozenset({404, 405, 501})
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """`how`: what was asked and what came, a short sentence."""
+    """`how`: what was asked and what came, a short sentence. `sure`: its health route says that it is dead, or nobody
+    takes a connection: a server that is alive does neither, while any may fail a request, or be slow."""
 
     alive: bool
     how: str
+    sure: bool = False
 
 
 async def look(arm: ReadyArm, endpoint: Endpoint, *, trial: bool) -> Health:
@@ -53,10 +55,10 @@ async def _route(client: httpx.AsyncClient, arm: ReadyArm, target: Target) -> He
     except httpx.TimeoutException:
         return Health(False, f"GET {path}: no answer within {ROUTE_S:g} s")
     except httpx.HTTPError as error:
-        return Health(False, f"GET {path}: {type(error).__name__}")
+        return Health(False, f"GET {path}: {type(error).__name__}", sure=isinstance(error, httpx.ConnectError))
     if status in _NO_SUCH_ROUTE:
         return None
-    return Health(status < 500, f"GET {path}: {status}")
+    return Health(status < 500, f"GET {path}: {status}", sure=status >= 500)
 
 
 async def _trial(client: httpx.AsyncClient, arm: ReadyArm, target: Target, endpoint: Endpoint) -> Health:

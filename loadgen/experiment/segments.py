@@ -94,6 +94,7 @@ class Segments:
                 progress.say,
                 lambda reason: self._stop(reason, "policy"),
                 lambda segment: self._workers.finish(segment.number),
+                lambda: (self._workers.counts.ended, self._workers.counts.failed),
             ),
         )
         self._stop_reason: str | None = None

@@ -35,6 +35,7 @@ def chars_for(lengths: LengthModel, task_type: str, tokens: int, whole: bool = T
     return max(0, round((tokens - base) / model.per_char[task_type]))
 
 
+@lru_cache(maxsize=256)
 def probe_texts(task_type: str, seed: int) -> tuple[str, ...]:
     """Prompts of several sizes, to be counted by a tokenizer. KeyError: a task type without a generator."""
     return tuple(generate(task_type, (seed << 8) + i, chars)[0] for i, chars in enumerate(_PROBE_CHARS))

@@ -18,6 +18,7 @@ _HEAD = (
     "gone after",
     "load failed",
     "silence",
+    "tried again",
 )
 
 
@@ -62,14 +63,23 @@ def _row(row: AnomalyRow) -> Row:
         after = "server ended"
     elif row.down_s is not None:
         after = f"{'server ended, ' if row.died else ''}back after {row.down_s:.3g} s"
-    bad = not row.fits or row.ended or row.down_s is not None or row.abandoned
-    gone = "not in time" if row.abandoned else DASH if row.let_go_s is None else seconds(row.let_go_s)
+    states = {one.state for one in row.again}
+    bad = (not row.fits and not row.chance) or row.ended or row.died or row.abandoned or "confirmed" in states
+    gone = "not in time" if row.late else DASH if row.let_go_s is None else seconds(row.let_go_s)
     beside = f"{row.bystanders_failed} of {row.bystanders}"
     return Row(
         [row.name, row.expected, row.got, after, str(row.sent), seconds(row.seconds), gone, beside,
-         seconds(row.silence_s)],
-        "bad" if bad else "warning" if row.bystanders_failed or row.probe == "new" else "",
+         seconds(row.silence_s), _again(row)],
+        "bad" if bad else "warning" if row.bystanders_failed or row.again or not row.fits else "",
     )  # fmt: skip
+
+
+def _again(row: AnomalyRow) -> str:
+    """ "stall: 5 of 5, without 0 of 9"."""
+    tries = (
+        f"{one.symptom}: {one.shown} of {one.sent}, without {one.shown_without} of {one.without}" for one in row.again
+    )
+    return "; ".join(tries) or DASH
 
 
 def _number(value: float | None, unit: str) -> str:

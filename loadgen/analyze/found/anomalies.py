@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
@@ -24,6 +25,7 @@ from loadgen.analyze.found.anomaly_models import (
 from loadgen.analyze.found.anomaly_words import findings_of, reasons_of
 from loadgen.analyze.found.base import State, worst_state
 from loadgen.analyze.found.bystanders import (
+    LOAD_LEVEL,
     Compared,
     Silences,
     Span,
@@ -34,9 +36,11 @@ from loadgen.analyze.found.bystanders import (
     silences,
     witnesses_compared,
 )
+from loadgen.analyze.found.invalid import invalid_because
+from loadgen.analyze.found.let_go import InFlight, foreign, goes_on, in_flight
+from loadgen.analyze.found.retried import retried_of, untried
 from loadgen.analyze.frames import Frame, frame_of
 from loadgen.analyze.outages import outages_of
-from loadgen.analyze.quality.family import FAMILY_LEVEL
 from loadgen.analyze.windows import windows_of
 from loadgen.observe import Measured, Tracks, tracks_of
 from loadgen.record import Event, RunData
@@ -49,7 +53,8 @@ _WORST = ("failed", "new", "same")
 def anomalies_found(run: RunData) -> AnomaliesResult:
     """Of a run whose scenario is experiment: anomalies, also of one that was ended early."""
     keys = run.manifest.scenario.get("anomalies") or {}
-    arms = [_arm(run, name, keys) for name in run.manifest.arms]
+    invalid = invalid_because(run)
+    arms = [_arm(run, name, keys, invalid) for name in run.manifest.arms]
     reasons = [reason for arm in arms for state, reason in reasons_of(arm, keys) if state == "fail"]
     reasons += [reason for arm in arms for state, reason in reasons_of(arm, keys) if state != "fail"]
     return AnomaliesResult(
@@ -62,12 +67,15 @@ def anomalies_found(run: RunData) -> AnomaliesResult:
     )
 
 
-def _arm(run: RunData, name: str, keys: dict[str, Any]) -> AnomaliesArm:
+def _arm(run: RunData, name: str, keys: dict[str, Any], invalid: str | None) -> AnomaliesArm:
     frame, facts = _frame(run, name), run.manifest.arms[name]
     told = told_of(run.events, name, outages_of(run.events, frame))
     rows = np.arange(frame.n)
     before, during = _spans(run, frame, told)
-    quiet = silences(frame, rows)
+    quiet, ours = silences(frame, rows), in_flight(frame, told.asked)
+    looks = [look for look in told.busy if look[0] >= before[0]]
+    others = foreign(looks, ours) if looks else None
+    retried = retried_of(told)
     found = AnomaliesArm(
         arm=name,
         adapter=facts.adapter,
@@ -77,15 +85,23 @@ def _arm(run: RunData, name: str, keys: dict[str, Any]) -> AnomaliesArm:
         during_s=(during[1] - during[0]) / 1e9,
         chosen=_chosen(told, keys),
         sent=len(told.sent),
-        rows=_rows(told, frame, rows, quiet),
+        rows=[
+            row.model_copy(update={"again": retried.get(row.name, [])})
+            for row in _rows(told, Beside(frame, rows, quiet, None if others else ours))
+        ],
         skipped=[
             AnomalySkipped(name=str(s["name"]), reason=str(s["reason"]), unknown=bool(s.get("unknown")))
             for s in told.skipped
         ],
-        bystanders=_bystanders(told, frame, rows, before, during, keys),
+        bystanders=_bystanders(
+            told, frame, rows, before, during, keys, level=LOAD_LEVEL / len(run.manifest.arms), times=invalid is None
+        ),
         witnesses=_counts(told.witnesses, int((told.quiet or {}).get("witnesses", 0))),
         probes=_counts(told.probes, int((told.quiet or {}).get("probe_answers", 0) > 0)),
         silence_before_s=quiet.longest(before),
+        invalid=invalid,
+        foreign_looks=others,
+        untried=list(dict.fromkeys(untried(told))),
         memory=_memory(tracks_of(run.telemetry, [name])[name], before, told, during, keys),
     )
     states: list[State] = [state for state, _ in reasons_of(found, keys)]
@@ -121,20 +137,29 @@ def _chosen(told: Told, keys: dict[str, Any]) -> int:
     return max(len(told.sent) + len(told.unfinished), chosen)
 
 
-def _rows(told: Told, frame: Frame, rows: Ints, quiet: Silences) -> list[AnomalyRow]:
+@dataclass(frozen=True)
+class Beside:
+    """What was there beside the anomalies. `ours` None: others' requests ran on the server, too, so that what was left
+    cannot be told from them."""
+
+    frame: Frame
+    rows: Ints
+    quiet: Silences
+    ours: InFlight | None
+
+
+def _rows(told: Told, beside: Beside) -> list[AnomalyRow]:
     by_name = sorted(enumerate(told.sent), key=lambda pair: _first(told.sent, pair[1].name))
-    return [
-        _row([sent for _, sent in group], frame, rows, quiet)
-        for _, group in groupby(by_name, key=lambda pair: pair[1].name)
-    ]
+    return [_row([sent for _, sent in group], beside) for _, group in groupby(by_name, key=lambda pair: pair[1].name)]
 
 
 def _first(sent: Sequence[Sent], name: str) -> int:
     return next(i for i, one in enumerate(sent) if one.name == name)
 
 
-def _row(sent: Sequence[Sent], frame: Frame, rows: Ints, quiet: Silences) -> AnomalyRow:
-    shown = next((s for s in sent if not s.data["fits"]), sent[0])
+def _row(sent: Sequence[Sent], beside: Beside) -> AnomalyRow:
+    unfit = sorted((s for s in sent if not s.data["fits"]), key=lambda s: bool(s.data.get("chance")))
+    shown = next(iter(unfit), sent[0])
     downs = [s.down for s in sent if s.down is not None]
     outages = [s.outage for s in sent if s.outage is not None]
     away = [float(d["away_s"]) for d in downs if d["away_s"] is not None]
@@ -144,7 +169,7 @@ def _row(sent: Sequence[Sent], frame: Frame, rows: Ints, quiet: Silences) -> Ano
         s.let_go for s in sent if s.let_go is not None and not (s.down or s.outage) and s.let_go["busy"] is not None
     ]
     spans = [(s.begun_ns, s.ended_ns + AFTER_NS) for s in sent]
-    beside = np.concatenate([_beside(frame, rows, span) for span in spans])
+    meanwhile = np.concatenate([_meanwhile(beside, span) for span in spans])
     seen = {s.seen for s in sent}
     return AnomalyRow(
         name=shown.name,
@@ -153,23 +178,27 @@ def _row(sent: Sequence[Sent], frame: Frame, rows: Ints, quiet: Silences) -> Ano
         expected=str(shown.data["expected"]),
         source=str(shown.data["source"]),
         got=_got(shown.data),
-        fits=all(s.data["fits"] for s in sent),
+        fits=not unfit,
+        chance=bool(shown.data.get("chance")),
         seconds=max(float(s.data["got"]["s"]) for s in sent),
         message=str(shown.data["got"]["message"]),
         probe=next((word for word in _WORST if word in seen), None),
-        died=bool(outages) or any(d["died"] for d in downs),
+        died=any(o.sure for o in outages) or any(d["died"] for d in downs),
         down_s=max(away, default=None),
         ended=any(d["away_s"] is None for d in downs) or (any(o.away_s is None for o in outages) and not came_back),
-        abandoned=any(g["s"] is None for g in let_go),
+        late=any(g["s"] is None for g in let_go),
+        abandoned=beside.ours is not None
+        and any(g["s"] is None and goes_on(g.get("looks", ()), beside.ours) for g in let_go),
         let_go_s=max((float(g["s"]) for g in let_go if g["s"] is not None), default=None),
-        bystanders=len(beside),
-        bystanders_failed=int(failed(frame)[beside].sum()),
-        silence_s=max(quiet.longest((s.begun_ns, s.ended_ns + AFTER_NS)) for s in sent),
+        bystanders=len(meanwhile),
+        bystanders_failed=int(failed(beside.frame)[meanwhile].sum()),
+        silence_s=max(beside.quiet.longest(span) for span in spans),
     )
 
 
-def _beside(frame: Frame, rows: Ints, span: Span) -> Ints:
+def _meanwhile(beside: Beside, span: Span) -> Ints:
     """In flight at any time of the span, and ended in it."""
+    frame, rows = beside.frame, beside.rows
     return rows[(frame.sent[0] <= span[1])[rows] & ((frame.end[0] >= span[0]) & (frame.end[0] <= span[1]))[rows]]
 
 
@@ -183,47 +212,56 @@ def _got(data: Any) -> str:
 
 
 def _bystanders(
-    told: Told, frame: Frame, rows: Ints, before: Span, during: Span, keys: dict[str, Any]
+    told: Told, frame: Frame, rows: Ints, before: Span, during: Span, keys: dict[str, Any], *, level: float, times: bool
 ) -> list[Bystander]:
+    """`times`: whether the load's times are judged."""
     blocks = blocks_of(before, during)
-    answered = _known_before([e for e in told.witnesses if e.data["seen"] != "failed"], before[1])
-    at_ns = np.array([e.at_ns for e in answered], dtype=np.int64)
+    known = _known_before(sorted((*told.witnesses, *told.probes), key=lambda e: e.at_ns), before[1])
+    at_ns = np.array([e.at_ns for e in known], dtype=np.int64)
     tests = load_compared(frame, rows, blocks, float(keys.get("latency_ratio", 1.2)))
-    tests.append(witnesses_compared(at_ns, _unusual(answered, before[1]), blocks))
+    tests.append(witnesses_compared(at_ns, _unusual(known, before[1]), blocks))
     p = adjusted(tests)
-    return [_shown(one, p.get(one.name)) for one in tests]
+    return [_shown(one, p.get(one.name), level if times or one.unit != "s" else 0.0) for one in tests]
 
 
-def _unusual(answered: Sequence[Event], quiet_ns: int) -> Bools:
-    """Which answers are not what their prompt was answered with most often in the time before. An answer of that time
-    is held against the others of it: an unsteady prompt would else seem steadier before than afterwards."""
+def _unusual(known: Sequence[Event], quiet_ns: int) -> Bools:
+    """Which are not what their prompt was answered with most often in the time before; no answer is none of these, too.
+    An answer of that time is held against the others of it: an unsteady prompt would else seem steadier before than
+    afterwards."""
     before: dict[int, Counter[str]] = {}
-    for e in answered:
-        if e.at_ns <= quiet_ns:
-            before.setdefault(int(e.data["number"]), Counter())[str(e.data["digest"])] += 1
-    return np.array([_is_unusual(e, before, quiet_ns) for e in answered], dtype=np.bool_)
+    for e in known:
+        if e.at_ns <= quiet_ns and e.data["digest"] is not None:
+            before.setdefault(_prompt(e), Counter())[str(e.data["digest"])] += 1
+    return np.array([_is_unusual(e, before, quiet_ns) for e in known], dtype=np.bool_)
 
 
 def _is_unusual(event: Event, before: Mapping[int, Counter[str]], quiet_ns: int) -> bool:
     """An only answer is no unusual one."""
+    if event.data["digest"] is None:
+        return True
     mine = str(event.data["digest"])
-    others = before[int(event.data["number"])].copy()
+    others = before[_prompt(event)].copy()
     if event.at_ns <= quiet_ns:
         others[mine] -= 1
     most = max(others.values())
     return most > 0 and mine != min(digest for digest, n in others.items() if n == most)
 
 
-def _known_before(answered: Sequence[Event], quiet_ns: int) -> list[Event]:
-    """Answers to prompts that were answered in the time before."""
-    numbers = {int(e.data["number"]) for e in answered if e.at_ns <= quiet_ns}
-    return [e for e in answered if int(e.data["number"]) in numbers]
+def _prompt(event: Event) -> int:
+    """A witness's number; the known-good request is a prompt of its own."""
+    return int(event.data.get("number", -1))
 
 
-def _shown(one: Compared, p: float | None) -> Bystander:
+def _known_before(asked: Sequence[Event], quiet_ns: int) -> list[Event]:
+    """Requests with a prompt that was answered in the time before."""
+    numbers = {_prompt(e) for e in asked if e.at_ns <= quiet_ns and e.data["digest"] is not None}
+    return [e for e in asked if _prompt(e) in numbers]
+
+
+def _shown(one: Compared, p: float | None, level: float) -> Bystander:
     return Bystander(
         name=one.name, unit=one.unit, before=one.before, during=one.during, limit=one.limit, n_before=one.n_before,
-        n_during=one.n_during, p=p, alarm=p is not None and p <= FAMILY_LEVEL, reason=one.reason,
+        n_during=one.n_during, p=p, alarm=p is not None and p <= level, reason=one.reason,
     )  # fmt: skip
 
 

@@ -29,7 +29,9 @@ class Sent:
 
 @dataclass(frozen=True)
 class Told:
-    """`quiet`: data of the event `quiet_over`, None where it never was. `begun`: anomalies that the run ended in."""
+    """`quiet`: data of the event `quiet_over`, None where it never was. `unfinished`: anomalies that the run ended in.
+    `probes`: of the catalogue and the time before it, `asked`: of all times. `busy`: what ran and waited in the time
+    before, and when. `suspects`: data of that event, None where nothing came to be tried again; `again`: the tries."""
 
     sent: tuple[Sent, ...]
     skipped: tuple[Mapping[str, Any], ...]
@@ -40,6 +42,10 @@ class Told:
     unfinished: tuple[str, ...]
     witnesses: tuple[Event, ...] = ()
     probes: tuple[Event, ...] = ()
+    asked: tuple[Event, ...] = ()
+    busy: tuple[tuple[int, float], ...] = ()
+    suspects: Mapping[str, Any] | None = None
+    again: tuple[Mapping[str, Any], ...] = ()
 
 
 def told_of(events: Sequence[Event], arm: str, outages: Sequence[Outage] = ()) -> Told:
@@ -68,7 +74,11 @@ def told_of(events: Sequence[Event], arm: str, outages: Sequence[Outage] = ()) -
         last_ns=max((e.at_ns for e in mine), default=None),
         unfinished=tuple(begun[len(sent) :]),
         witnesses=tuple(named.get("witness", ())),
-        probes=tuple(named.get("probe", ())),
+        probes=tuple(e for e in named.get("probe", ()) if e.data["repeat"] >= 0),
+        asked=(*named.get("witness", ()), *named.get("probe", ())),
+        busy=tuple((e.at_ns, float(e.data["busy"])) for e in named.get("busy", ())),
+        suspects=next((e.data for e in named.get("suspects", ())), None),
+        again=tuple(e.data for e in named.get("again", ())),
     )
 
 

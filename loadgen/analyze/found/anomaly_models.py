@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
+from pydantic import Field
+
 from loadgen.analyze.found.base import ExperimentResult, State
+from loadgen.analyze.found.retried import Retried
 from loadgen.analyze.summary.base import Model
 
 
@@ -12,9 +15,10 @@ class AnomalyRow(Model):
     """One anomaly, all its repeats together. `got`, `message`: of the first that does not fit, else of the first.
     `seconds`: longest. `probe`: what the known-good request was answered with afterwards, the worst: same, new (another
     answer than ever before), failed. `down_s`: how long the server did not serve; `ended`: it did not come back.
-    `let_go_s`: longest until no more ran and waited than before; None: not told, or `abandoned`.
-    `bystanders_failed`: requests of the load that failed while it went on, of `bystanders`. `silence_s`: longest time
-    without a token for any request in flight."""
+    `let_go_s`: longest until no more ran and waited than before; None: not told, or `late`: not in time. `abandoned`:
+    and more went on than was ours. `bystanders_failed`: requests of the load that failed while it went on, of
+    `bystanders`. `silence_s`: longest time without a token for any request in flight. `chance`: what does not fit is a
+    failure that any request may meet. `again`: what came of trying again what was seen once."""
 
     name: str
     group: str
@@ -23,17 +27,20 @@ class AnomalyRow(Model):
     source: str
     got: str
     fits: bool
+    chance: bool = False
     seconds: float
     message: str = ""
     probe: Literal["same", "new", "failed"] | None = None
     died: bool = False
     down_s: float | None = None
     ended: bool = False
+    late: bool = False
     abandoned: bool = False
     let_go_s: float | None = None
     bystanders: int = 0
     bystanders_failed: int = 0
     silence_s: float = 0.0
+    again: list[Retried] = Field(default_factory=list)
 
 
 class AnomalySkipped(Model):
@@ -46,7 +53,8 @@ class AnomalySkipped(Model):
 
 
 class Bystander(Model):
-    """One number of the load, before and during. `p` is corrected for all of the arm; `alarm`: at or below 0.2 %."""
+    """One number of the load, before and during. `p` is corrected for all of the arm; `alarm`: at or below 0.15 %, and
+    no time of an invalid measurement."""
 
     name: str
     unit: str
@@ -101,6 +109,12 @@ class AnomaliesArm(Model):
     memory: ServerMemory
     #: longest time of the quiet time without a token for any request in flight, seconds
     silence_before_s: float = 0.0
+    #: why times are not judged; None: they are
+    invalid: str | None = None
+    #: looks of the time before that saw more requests on the server than ours; None: nobody looked
+    foreign_looks: int | None = None
+    #: anomalies with something that was not tried again to the end
+    untried: list[str] = Field(default_factory=list)
 
 
 class AnomaliesResult(ExperimentResult):

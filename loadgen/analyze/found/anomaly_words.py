@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from loadgen.analyze.found.anomaly_models import AnomaliesArm, AnomalyRow, Bystander
 from loadgen.analyze.found.base import State
-from loadgen.analyze.found.bystanders import FEWEST
 from loadgen.analyze.summary import Finding
 
 #: Growth of memory below this is no leak, whatever its share.
@@ -16,7 +15,7 @@ _NAMES = {
     "error_share": "the share of failed requests",
     "ttft_s": "TTFT",
     "tpot_s": "TPOT",
-    "witness_share": "the share of known requests that were answered otherwise",
+    "witness_share": "the share of known requests that failed or were answered otherwise",
 }
 
 Reason = tuple[State, str]
@@ -41,11 +40,6 @@ def _faults(arm: AnomaliesArm, keys: Mapping[str, Any]) -> Iterator[str]:
     for test in arm.bystanders:
         if test.alarm:
             yield _alarm(test)
-    if arm.probes.new:
-        yield (
-            f"the known-good request was answered otherwise than ever before, twice in a row, after {arm.probes.new} "
-            f"of {arm.probes.asked} anomalies: {_named(r.name for r in arm.rows if r.probe == 'new')}"
-        )
     yield from _grown(arm)
 
 
@@ -54,31 +48,37 @@ def _down(row: AnomalyRow) -> Iterator[str]:
         yield f"{row.name} ended the server: it did not come back"
     elif row.died:
         yield f"{row.name} ended the server: it served again after {row.down_s:.3g} s"
-    elif row.down_s is not None:
-        yield f"after {row.name} the known-good request failed, though the server was alive ({row.down_s:.3g} s)"
 
 
 def _row_faults(row: AnomalyRow, arm: AnomaliesArm, keys: Mapping[str, Any]) -> Iterator[str]:
-    if not row.fits:
-        said = f" ({row.message})" if row.message else ""
-        yield f"{row.name}: got {row.got}{said}, expected {row.expected}"
+    if not row.fits and not row.chance:
+        yield _wrong(row)
     if row.abandoned:
         yield (
-            f"after {row.name} more requests ran and waited than in the time before, for "
+            f"after {row.name} more requests ran and waited than in the time before, and than were ours, for "
             f"{float(keys.get('abandon_s', 10)):g} s: what was left goes on"
         )
-    if row.bystanders_failed >= 2 and row.bystanders_failed == row.bystanders and not (row.died or row.ended):
-        yield f"all {row.bystanders} requests of the load that ended while {row.name} went on failed"
-    limit = _stall_limit(arm, keys)
-    if row.silence_s > limit and not (row.died or row.ended):
-        yield (
-            f"{row.name}: no token for any request in flight for {row.silence_s:.2f} s (limit {limit:.2f} s: "
-            "anomalies.stall_s, or three times the longest such time before)"
-        )
+    confirmed = {one.symptom: one for one in row.again if one.state == "confirmed"}
+    for symptom, one in confirmed.items():
+        tries = f"again {one.shown} times of {one.sent}, and {one.shown_without} times of {one.without} without it"
+        yield f"{_SEEN[symptom](row)}; {tries}"
 
 
-def _stall_limit(arm: AnomaliesArm, keys: Mapping[str, Any]) -> float:
-    return max(float(keys.get("stall_s", 2.0)), 3 * arm.silence_before_s)
+def _wrong(row: AnomalyRow) -> str:
+    said = f" ({row.message})" if row.message else ""
+    return f"{row.name}: got {row.got}{said}, expected {row.expected}"
+
+
+#: What an anomaly showed once, as the beginning of a sentence.
+_SEEN: Mapping[str, Callable[[AnomalyRow], str]] = {
+    "answer": _wrong,
+    "failed": lambda row: f"after {row.name} the known-good request failed, though the server was alive",
+    "new": lambda row: f"after {row.name} the known-good request was answered otherwise than ever before",
+    "all_failed": lambda row: f"all requests that ended while {row.name} went on failed",
+    "stall": lambda row: (
+        f"no request ended for longer than the limit of a stall (anomalies.stall_s) while {row.name} went on"
+    ),
+}
 
 
 def _alarm(test: Bystander) -> str:
@@ -118,11 +118,26 @@ def _missing(arm: AnomaliesArm) -> Iterator[str]:
         yield f"{arm.witnesses.distinct} known requests have answers that are theirs alone: cross-talk cannot be told"
     if arm.probes.distinct == 0:
         yield "the known-good request was never answered in the time before"
+    if arm.invalid is not None:
+        yield f"the measurement is invalid, so no time is judged: {arm.invalid}"
+    unfinished = [row.name for row in arm.rows if any(one.state == "unfinished" for one in row.again)]
+    if open_ := [*unfinished, *arm.untried]:
+        yield (
+            f"what {_named(dict.fromkeys(open_))} showed was not tried again to the end, so it may be chance: a longer "
+            "load.0.duration_s"
+        )
+    if arm.foreign_looks:
+        late = [row.name for row in arm.rows if row.let_go_s is None and not row.died and not row.ended and row.late]
+        if late:
+            yield (
+                f"what {_named(late)} left cannot be told from others' requests, which ran on the server in the time "
+                f"before as well ({arm.foreign_looks} looks)"
+            )
     told = [t for t in arm.bystanders if t.p is not None]
     for name in ("error_share", "ttft_s"):
         test = next(t for t in arm.bystanders if t.name == name)
         if test.p is None and not (name == "ttft_s" and any(t.name == "tpot_s" for t in told)):
-            yield f"{_NAMES[name]} cannot be judged: {test.reason or f'a test needs {FEWEST} blocks on either side'}"
+            yield f"{_NAMES[name]} cannot be judged: {test.reason}"
 
 
 def _nothing_sent(arm: AnomaliesArm) -> str:
@@ -154,6 +169,12 @@ def findings_of(arm: AnomaliesArm, keys: Mapping[str, Any]) -> Iterator[Finding]
             "good" if counts.same == counts.asked else "bad" if counts.crossed else "info",
             asked=counts.asked, same=counts.same, new=counts.new, crossed=counts.crossed, failed=counts.failed,
         )  # fmt: skip
+    once = [row.name for row in arm.rows if any(one.state == "refuted" for one in row.again)]
+    if once:
+        yield one(
+            "anomalies_once", f"what was seen with these once was no different without them when it was tried again: "
+            f"{_named(once)}", "info", n=len(once),
+        )  # fmt: skip
     failures = sum(row.bystanders_failed for row in arm.rows)
     if failures:
         names = _named(row.name for row in arm.rows if row.bystanders_failed)
@@ -163,7 +184,7 @@ def findings_of(arm: AnomaliesArm, keys: Mapping[str, Any]) -> Iterator[Finding]
         )  # fmt: skip
 
 
-def _named(names: Iterator[str] | Any, most: int = 5) -> str:
+def _named(names: Iterable[str], most: int = 5) -> str:
     found = list(names)
     more = f" and {len(found) - most} more" if len(found) > most else ""
     return f"{', '.join(found[:most])}{more}"

@@ -14,12 +14,15 @@ from loadgen.analyze.columns import Bools, Floats, Ints
 from loadgen.analyze.found.before_after import p_above
 from loadgen.analyze.frames import Frame
 from loadgen.analyze.quality.family import FAMILY_LEVEL, family
+from loadgen.control import RETRIAL_LEVEL
 from loadgen.drive import Outcome
 
 #: The time before is cut into so many blocks, none shorter than this; the time of the anomalies into equal ones.
-BLOCKS_BEFORE, SHORTEST_S = 20, 0.5
-#: Blocks with a value that a test needs on either side.
-FEWEST = 8
+BLOCKS_BEFORE, SHORTEST_S = 20, 0.3
+#: Blocks with a value that a test needs before and during: with fewer a share that rises from none to half is missed.
+FEWEST_BEFORE, FEWEST = 16, 8
+#: Of the 0.2 % of a run, what these tests may spend; the rest is for what is tried again.
+LOAD_LEVEL = FAMILY_LEVEL - RETRIAL_LEVEL
 #: Requests that a median of a block needs.
 FEWEST_REQUESTS = 3
 
@@ -89,9 +92,11 @@ def compare(name: str, unit: str, values: tuple[Floats, Floats], margin: Margin,
     middle = np.mean if share else np.median
     shown = [float(middle(v)) if len(v) else None for v in known]
     allowed = None if shown[0] is None else margin.limit(shown[0])
-    least = min(len(v) for v in known)
-    if least < FEWEST:
-        few = f"{len(known[0])} blocks before and {len(known[1])} during have {why}; a test needs {FEWEST} each"
+    if len(known[0]) < FEWEST_BEFORE or len(known[1]) < FEWEST:
+        few = (
+            f"{len(known[0])} blocks before and {len(known[1])} during have {why}; a test needs {FEWEST_BEFORE} and "
+            f"{FEWEST} (a longer anomalies.before_s, or more load)"
+        )
         return Compared(name, unit, shown[0], shown[1], allowed, len(known[0]), len(known[1]), None, few)
     p = p_above(known[0], margin.lowered(known[1]))
     return Compared(name, unit, shown[0], shown[1], allowed, len(known[0]), len(known[1]), p)
@@ -120,7 +125,7 @@ def load_compared(frame: Frame, rows: Ints, blocks: Blocks, latency_ratio: float
 
 
 def witnesses_compared(at_ns: Ints, other: Bools, blocks: Blocks) -> Compared:
-    """Share of the known requests that were answered otherwise than most often in the time before."""
+    """Share of the known requests that failed, or were answered otherwise than most often in the time before."""
     return compare(
         "witness_share", "share", blocks.values(lambda e: _shares(at_ns, other, e)),
         WITNESSES, "an answer of a witness", share=True,
@@ -128,8 +133,8 @@ def witnesses_compared(at_ns: Ints, other: Bools, blocks: Blocks) -> Compared:
 
 
 def adjusted(tests: Sequence[Compared]) -> dict[str, float]:
-    """p of every test that was made, corrected for all of them (Holm); an alarm is one at or below `FAMILY_LEVEL`."""
-    return family({one.name: one.p for one in tests}, FAMILY_LEVEL).adjusted
+    """p of every test that was made, corrected for all of them (Holm); an alarm is one at or below `LOAD_LEVEL`."""
+    return family({one.name: one.p for one in tests}, LOAD_LEVEL).adjusted
 
 
 def failed(frame: Frame) -> Bools:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import httpx
@@ -14,8 +15,9 @@ from loadgen.experiment.preflight import ReadyArm
 from server_adapters.base import Ask, Endpoint, Target, TargetError
 from server_adapters.probing import address, ask_server
 
-#: So many characters of another request's answer in one's own are no chance.
-_CROSSED_CHARS = 32
+#: A piece of another request's answer is no chance from so many characters on, and so many more than the longest that
+#: answers to different prompts share by themselves.
+FEWEST_CHARS, MORE_CHARS = 32, 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,20 +81,44 @@ class Asker:
         return chunk.answer + chunk.reasoning, None
 
 
-def crossed(text: str, own: set[str], others: set[str], marker: str) -> bool:
+def crossed(text: str, own: set[str], others: set[str], marker: str, least: int = FEWEST_CHARS) -> bool:
     """Whether an answer holds an anomaly's marker, or goes on like another request's known answer where its own do not.
 
-    What follows the common beginning with its nearest own answer must be, for 32 characters, a part of an
+    What follows the common beginning with its nearest own answer must be, for `least` characters, a part of an
     other's answer and of no own one's."""
     if marker in text:
         return True
     if not own:  # nothing to be unlike
         return False
     at = max((_common(text, one) for one in own), default=0)
-    rest = text[at : at + _CROSSED_CHARS]
-    if len(rest) < _CROSSED_CHARS or any(rest in one for one in own):
+    rest = text[at : at + least]
+    if len(rest) < least or any(rest in one for one in own):
         return False
     return any(rest in other for other in others)
+
+
+def least_crossed(answers: Sequence[set[str]]) -> int:
+    """So many characters of another's answer are no chance: more than any two prompts share by themselves."""
+    return max(FEWEST_CHARS, longest_shared(answers) + MORE_CHARS)
+
+
+def longest_shared(answers: Sequence[set[str]]) -> int:
+    """Characters of the longest text that stands in answers to two different prompts."""
+    low, high = 0, max((len(text) for texts in answers for text in texts), default=0)
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if _share(answers, middle) else (low, middle - 1)
+    return low
+
+
+def _share(answers: Sequence[set[str]], length: int) -> bool:
+    seen: set[str] = set()
+    for texts in answers:
+        mine = {text[i : i + length] for text in texts for i in range(len(text) - length + 1)}
+        if not seen.isdisjoint(mine):
+            return True
+        seen |= mine
+    return False
 
 
 def _common(one: str, other: str) -> int:

@@ -11,6 +11,7 @@ from scipy.stats import beta
 
 from loadgen.analyze.found.bystanders import (
     BLOCKS_BEFORE,
+    LOAD_LEVEL,
     Blocks,
     Compared,
     Margin,
@@ -22,22 +23,21 @@ from loadgen.analyze.found.bystanders import (
     witnesses_compared,
 )
 from loadgen.analyze.frames import Frame, frame_of
-from loadgen.analyze.quality.family import FAMILY_LEVEL, PROMISED
+from loadgen.analyze.quality.family import PROMISED
 from loadgen.analyze.soak.evidence import autoregressive
 from server_adapters.rehearsal import EngineConfig, SamplingParams, SimulationPlan, Stage, corpus_cases, simulate
 
 ORIGIN_NS = 1_000_000_000_000
-RUNS, BEFORE, DURING = 310, 12, 24
+REQUESTS = 2_000
 Tests = dict[str, Compared]
 
 
 @pytest.fixture(scope="module")
 def served(simulated: Any, fresh: Any) -> tuple[Frame, float]:
-    """A healthy engine under 2 users in virtual time, long enough for all runs, and its end. One request in 200 fails
-    by itself."""
-    per_block = 4
-    mix = {"short_qa": RUNS * (BEFORE + DURING) * per_block}
-    cases = tuple(corpus_cases(simulated.models, mix, SamplingParams(temperature=0.7, max_tokens=3), 5))
+    """A healthy engine under 2 users in virtual time, and its end. One request in 200 fails by itself."""
+    cases = tuple(
+        corpus_cases(simulated.models, {"short_qa": REQUESTS}, SamplingParams(temperature=0.7, max_tokens=3), 5)
+    )
     plan = SimulationPlan({"candidate": EngineConfig(speed=0.1)}, (Stage(cases, concurrency=2),))
     made, chance = fresh(), np.random.default_rng(5)
     records = simulate(plan, 5, simulated.models).records
@@ -52,33 +52,10 @@ def served(simulated: Any, fresh: Any) -> tuple[Frame, float]:
 def judged(frame: Frame, blocks: Blocks, chance: np.random.Generator, ratio: float) -> Tests:
     """All tests of one run; witnesses flip by themselves in one answer of twenty."""
     inside = np.flatnonzero((frame.sent[0] >= blocks.before[0]) & (frame.end[0] < blocks.during[-1]))
-    at_ns = np.linspace(blocks.before[0], blocks.during[-1] - 1, 4 * (BEFORE + DURING)).astype(np.int64)
+    at_ns = np.linspace(blocks.before[0], blocks.during[-1] - 1, 400).astype(np.int64)
     flips = chance.random(len(at_ns)) < 0.05
     tests = [*load_compared(frame, inside, blocks, ratio), witnesses_compared(at_ns, flips, blocks)]
     return {one.name: one for one in tests}
-
-
-@pytest.mark.slow
-def test_healthy_runs_alarm_in_at_most_one_of_a_hundred(served: tuple[Frame, float]) -> None:
-    """310 healthy runs in virtual time: the 95 % upper limit of the share with any alarm is below 1 %, even where no
-    slowdown at all is allowed. Each test by itself keeps its level."""
-    frame, end = served
-    width = end / (RUNS * (BEFORE + DURING))
-    chance, alarms, p = np.random.default_rng(9), {1.0: 0, 1.2: 0}, {"ttft_s": [], "tpot_s": []}
-    for run in range(RUNS):
-        edges = ORIGIN_NS + np.rint((run * (BEFORE + DURING) + np.arange(BEFORE + DURING + 1)) * width * 1e9)
-        blocks = Blocks(edges[: BEFORE + 1].astype(np.int64), edges[BEFORE:].astype(np.int64))
-        for ratio in alarms:
-            tests = judged(frame, blocks, chance, ratio)
-            assert all(t.p is not None for t in tests.values()), {n: t.reason for n, t in tests.items()}
-            alarms[ratio] += any(one <= FAMILY_LEVEL for one in adjusted(list(tests.values())).values())
-            if ratio == 1.0:
-                for name, kept in p.items():
-                    kept.append(tests[name].p)
-    for ratio, count in alarms.items():
-        assert float(beta.ppf(0.95, count + 1, RUNS - count)) <= PROMISED, (ratio, count)
-    for name, kept in p.items():
-        assert np.mean(np.array(kept) <= 0.05) <= 0.05 + 3.7 * np.sqrt(0.05 * 0.95 / RUNS), name
 
 
 @pytest.mark.parametrize("phi", [0.0, 0.3, 0.6])
@@ -92,20 +69,20 @@ def test_correlated_blocks_alarm_no_more_often(phi: float) -> None:
             compare(str(i), "s", (one[:BLOCKS_BEFORE], one[BLOCKS_BEFORE:]), Margin(), "", share=False)
             for i, one in enumerate(four)
         ]
-        alarms += any(p <= FAMILY_LEVEL for p in adjusted(tests).values())
+        alarms += any(p <= LOAD_LEVEL for p in adjusted(tests).values())
     assert float(beta.ppf(0.95, alarms + 1, runs - alarms)) <= PROMISED, alarms
 
 
 def test_what_is_slower_than_allowed_is_found_and_what_is_allowed_is_not(served: tuple[Frame, float]) -> None:
     frame, end = served
-    begin, middle = ORIGIN_NS, ORIGIN_NS + round(end * 1e9 / 100)
-    blocks = blocks_of((begin, middle), (middle, begin + round(end * 1e9 / 25)))
+    begin, middle = ORIGIN_NS, ORIGIN_NS + round(end * 1e9 / 4)
+    blocks = blocks_of((begin, middle), (middle, begin + round(end * 1e9)))
     later = frame.sent[0] >= middle
 
     def alarms(factor: float) -> set[str]:
         slow = replace(frame, ttft_s=frame.ttft_s * np.where(later, factor, 1.0))
         tests = judged(slow, blocks, np.random.default_rng(1), 1.2)
-        return {name for name, p in adjusted(list(tests.values())).items() if p <= FAMILY_LEVEL}
+        return {name for name, p in adjusted(list(tests.values())).items() if p <= LOAD_LEVEL}
 
     assert alarms(2.0) == {"ttft_s"}
     assert alarms(1.05) == set()
@@ -118,20 +95,23 @@ def values(*counts: tuple[float, int]) -> np.ndarray:
 def test_too_few_blocks_say_so() -> None:
     few = compare("x", "s", (np.ones(7), np.ones(30)), Margin(), "a request", share=False)
     assert (few.p, few.n_before, few.n_during) == (None, 7, 30)
-    assert few.reason == "7 blocks before and 30 during have a request; a test needs 8 each"
-    nothing = compare("x", "s", (np.full(9, np.nan), np.ones(30)), Margin(), "a request", share=False)
+    assert few.reason == (
+        "7 blocks before and 30 during have a request; a test needs 16 and 8 (a longer anomalies.before_s, or more "
+        "load)"
+    )
+    nothing = compare("x", "s", (np.full(20, np.nan), np.ones(30)), Margin(), "a request", share=False)
     assert (nothing.before, nothing.limit, nothing.p) == (None, None, None)
 
 
 def test_a_share_counts_from_its_margin_on() -> None:
     def errors(during: np.ndarray) -> Compared:
-        return compare("e", "share", (np.zeros(12), during), Margin(more=0.01), "", share=True)
+        return compare("e", "share", (np.zeros(20), during), Margin(more=0.01), "", share=True)
 
     assert errors(np.full(40, 0.01)).p > 0.3, "within the margin nothing has changed"
     since = errors(values((0.0, 10), (0.4, 30)))
     assert (since.before, since.during, since.limit) == (0.0, pytest.approx(0.3), 0.01)
     assert since.p is not None
-    assert since.p < FAMILY_LEVEL / 4, "one that begins in the middle is found"
+    assert since.p < LOAD_LEVEL / 4, "one that begins in the middle is found"
 
 
 def test_blocks_are_equal_and_end_with_their_time() -> None:
@@ -140,7 +120,7 @@ def test_blocks_are_equal_and_end_with_their_time() -> None:
     assert len(blocks.during) == 23
     assert np.diff(blocks.during).tolist() == [1_200_000_000] * 22
     assert len(blocks_of((0, 3 * 10**9), (3 * 10**9, 3 * 10**9)).during) == 1
-    assert np.diff(blocks_of((0, 3 * 10**9), (0, 0)).before).tolist() == [500_000_000] * 6
+    assert np.diff(blocks_of((0, 3 * 10**9), (0, 0)).before).tolist() == [300_000_000] * 10
 
 
 def test_silence_is_when_nothing_comes_though_requests_are_in_flight(run: Any) -> None:

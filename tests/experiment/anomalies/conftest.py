@@ -68,12 +68,20 @@ Ran = Callable[..., Awaitable[tuple[RunResult, AnomaliesResult, Quiet]]]
 
 @pytest.fixture
 def ran(tmp_path: Path) -> Ran:
-    """ran(url, faults={name: options}, begin=event, **changes of the scenario): faults begin with that event."""
+    """ran(url, faults={name: options}, begin=event, **changes of the scenario): faults begin with that event.
+    `before_s`: less than a scenario may say, where no blocks of time are compared."""
 
     async def run(
-        url: str, faults: dict[str, dict[str, Any]] | None = None, begin: str = "quiet_over", **changes: Any
+        url: str,
+        faults: dict[str, dict[str, Any]] | None = None,
+        begin: str = "quiet_over",
+        before_s: float | None = None,
+        **changes: Any,
     ) -> tuple[RunResult, AnomaliesResult, Quiet]:
         scenario = Scenario.model_validate(document(url, **changes))
+        if before_s is not None:
+            keys = scenario.anomalies.model_copy(update={"before_s": before_s})
+            scenario = scenario.model_copy(update={"anomalies": keys})
         progress = Quiet()
 
         async def spoil() -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from loadgen.experiment.anomalies.known import Known, crossed
+from loadgen.experiment.anomalies.known import Known, crossed, least_crossed, longest_shared
 from loadgen.experiment.anomalies.witnesses import Witnesses
 from loadgen.experiment.anomalies.work import prompts_of
 
@@ -37,6 +39,27 @@ def test_what_both_say_is_nobodys() -> None:
     assert not crossed(f"Anyway, {phrase}", {f"Well, {phrase}"}, {f"So, {phrase}"}, MARKER)
 
 
+def test_a_piece_that_answers_share_by_themselves_is_no_cross_talk() -> None:
+    """Two prompts whose answers hold a common phrase, and a near tie at which one of them comes to it for once: it
+    takes 16 characters more than what they shared in the time before."""
+    phrase = "Let me know if there is anything else I can help you with!"
+    own, others = {OWN}, {f"{OTHER} {phrase}"}
+    learned = [own, others, {f"Something else. {phrase}"}]
+    assert longest_shared(learned) == len(f"e. {phrase}")
+    assert least_crossed(learned) == len(phrase) + 3 + 16
+    assert crossed(f"{OWN[:20]}{phrase}", own, others, MARKER), "as 32 characters it would be one"
+    assert not crossed(f"{OWN[:20]}{phrase}", own, others, MARKER, least_crossed(learned))
+    assert crossed(f"{OWN[:20]}{OTHER} {phrase}", own, others, MARKER, least_crossed(learned))
+    assert (longest_shared([]), longest_shared([{""}, {"a"}]), least_crossed([{"abc"}, {"abd"}])) == (0, 0, 32)
+
+
+@given(st.lists(st.sets(st.text("ab", max_size=6), max_size=3), max_size=3))
+def test_longest_shared_is_what_trying_all_gives(answers: list[set[str]]) -> None:
+    pieces = [{t[i:j] for t in texts for i in range(len(t)) for j in range(i, len(t) + 1)} for texts in answers]
+    both = [one & other for i, one in enumerate(pieces) for other in pieces[:i]]
+    assert longest_shared(answers) == max((len(p) for shared in both for p in shared), default=0)
+
+
 def known(text: str | None) -> Known:
     return Known(0, 1_000_000, text, None if text is not None else "status 503")
 
@@ -47,6 +70,7 @@ def test_learned_then_judged() -> None:
     for number, text in ((0, OWN), (0, OWN + "x"), (1, OTHER), (2, OTHER), (1, None)):
         assert witnesses._seen(number, known(text)) == ("learned" if text else "failed")
     assert witnesses.settle() == 1, "two prompts with one answer cannot be told apart"
+    assert witnesses.least == 32
     assert [witnesses._seen(0, known(t)) for t in (OWN, OWN + "x", OWN + "y", None)] == [
         "same",
         "same",
