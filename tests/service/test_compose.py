@@ -234,7 +234,7 @@ def test_the_shelf_keeps_the_servers_own_apart(tmp_path: Path) -> None:
     (tmp_path / "s" / "own.yaml").write_text(scenario())
     (tmp_path / "s" / "broken.yaml").write_text("a: [")
     (tmp_path / "s" / "no name.yaml").write_text(scenario())
-    shelf = Shelf(config.folders)
+    shelf = Shelf(config.folders, config.limits)
     assert shelf.put("mine", scenario(description="d").encode())
     assert not shelf.put("mine", scenario(description="e").encode())
     listed = {one.name: one for one in shelf.listed()}

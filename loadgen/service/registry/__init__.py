@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from loadgen.service.registry.audit import Audit
+from loadgen.service.registry.audit import Audit, Audited
 from loadgen.service.registry.database import Database, alone
 from loadgen.service.registry.runs import IdempotencyConflict, Runs, utc_now
 from loadgen.service.registry.types import AuditRow, RunFilter, RunRow, RunState
 
 __all__ = [
     "Audit",
+    "Audited",
     "AuditRow",
     "IdempotencyConflict",
     "Registry",
