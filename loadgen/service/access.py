@@ -53,6 +53,7 @@ async def authorize(request: Request) -> None:
         service.refused("role")
         raise Problem(403, "not-allowed", f"a {role} may not do this")
     if seen.identity is not None:
+        seen.known = True
         service.connections.known(request.scope.get(PEER))
     asker = f"address {source_of(seen.address)}" if seen.identity is None else f"token {seen.identity.name}"
     wait_s = service.asks.take(asker)
@@ -79,6 +80,7 @@ async def _identity(request: Request, service: Service, seen: Seen) -> Identity 
     session = session_of(request, service)
     if session is None:
         return None
+    seen.known = True
     if request.method not in SAFE:
         await check_csrf(request, service, session)
     return session.identity

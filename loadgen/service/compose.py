@@ -71,7 +71,7 @@ def compose(
     if (kind := document.value.get("experiment", "run")) not in EXPERIMENTS and isinstance(kind, str):
         at = document.where(("experiment",))
         document.problems.append(f"{at}: experiment: {kind[:40]} is not for the service: use specload run")
-    document.value.pop("sweep", None)  # a sweep's own commands and URLs are for `specload sweep`: none of it is read here
+    document.value.pop("sweep", None)  # its commands and URLs are for `specload sweep`: none of it is read here
     _put_arms(document, arms)
     _put_environment(document, environment, caps)
     return scenario_of(document, base, hashlib.sha256(data).hexdigest(), Path(f"{name}.yaml"))

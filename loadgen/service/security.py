@@ -51,6 +51,8 @@ class Seen:
     audited: bool = False
     #: a token was shown: what came of it is counted already
     compared: bool = False
+    #: a token or session was shown, and is right, whatever it may do
+    known: bool = False
 
 
 class TooLarge(HTTPException):
@@ -120,7 +122,7 @@ class _Request:
         names = [name for name, _ in self._scope["headers"]]
         if b"transfer-encoding" in names and b"content-length" in names:
             self._service.refused("body")
-            return Problem(400, "two-lengths", "a request says how long it is once: Content-Length or Transfer-Encoding")
+            return Problem(400, "two-lengths", "a request says its length once: Content-Length or Transfer-Encoding")
         length = next((value for name, value in self._scope["headers"] if name == b"content-length"), None)
         if length is not None and not (length.isdigit() and int(length) <= self._service.config.limits.body_bytes):
             self._service.refused("body")
@@ -132,7 +134,7 @@ class _Request:
         if message["type"] == "http.request":
             self._taken += len(message.get("body", b""))
             allowed = self._service.config.limits.body_bytes
-            most = min(allowed, OPEN_BODY_BYTES) if self._seen.identity is None else allowed
+            most = min(allowed, OPEN_BODY_BYTES) if not self._seen.known else allowed
             if self._taken > most:
                 self._service.refused("body")
                 raise TooLarge(most)

@@ -52,7 +52,7 @@ class _Loop(asyncio.SelectorEventLoop):
 
     async def create_server(self, *values: Any, **more: Any) -> Any:
         timeout = {"ssl_handshake_timeout": self._handshake_s} if more.get("ssl") else {}
-        return await super().create_server(*values, **more, **timeout)
+        return await super().create_server(*values, **more, **timeout)  # type: ignore[call-overload]
 
 
 def run_service(config: ServiceConfig, say: Callable[[str], None]) -> None:
@@ -89,7 +89,8 @@ async def _serve(service: Service, listener: Listener) -> None:
 def server_of(service: Service) -> uvicorn.Server:
     listen = service.config.listen
     options: dict[str, Any] = {
-        "http": service.patience.protocol, "log_config": None, "access_log": False, "server_header": False, "lifespan": "on", "ws": "none",
+        "http": service.patience.protocol, "log_config": None, "access_log": False,
+        "server_header": False, "lifespan": "on", "ws": "none",
         "timeout_graceful_shutdown": ANSWERS_S, "proxy_headers": bool(listen.trusted_proxies),
         "forwarded_allow_ips": ",".join(listen.trusted_proxies),
     }  # fmt: skip

@@ -81,7 +81,7 @@ class Targets:
         staging = [target for target in chosen if target.environment == "staging"]
         if staging and all(target.safety.disruptive for target in staging):
             caps["disruptive"] = True
-        waits = [n for target in chosen if (n := _breaker_wait(target)) is not None]
+        waits = [s for target in chosen if (s := _breaker_wait(target)) is not None]
         if waits:
             caps["breaker_wait_s"] = min(waits)
         if "max_cost" in caps:

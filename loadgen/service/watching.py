@@ -53,9 +53,7 @@ class Stream(StreamingResponse):
     """`closed` is called once, also where the client had gone before the first byte."""
 
     def __init__(self, told: RunEvents, watcher: Watcher, closed: Callable[[], None]) -> None:
-        super().__init__(
-            _frames(told, watcher), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"}
-        )
+        super().__init__(_frames(told, watcher), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
         self._told, self._watcher, self._closed = told, watcher, closed
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:

@@ -141,7 +141,7 @@ def live(tmp_path: Path) -> Callable[..., AbstractAsyncContextManager[Live]]:
             server = server_of(service)
             serving = asyncio.create_task(server.serve(sockets=[listener]))
             try:
-                while not server.started:  # noqa: ASYNC110
+                while not server.started:
                     assert not serving.done(), serving
                     await asyncio.sleep(0.005)
                 url = f"http://127.0.0.1:{port}"

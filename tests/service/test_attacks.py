@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from typing import Any
 
 import pytest
 
+from loadgen.service.roles import ACCESS, Access
 from tests.service.conftest import TOKENS, Live, MakeLive, scenario
+from tests.service.test_access import filled
 
 HOST = "Host: 127.0.0.1\n"
 OPS = f"Authorization: Bearer {TOKENS['ops']}\n"
@@ -66,26 +69,40 @@ async def test_no_path_leads_out(live: MakeLive) -> None:
         (f"{HOST}Content-Length: 5\nTransfer-Encoding: chunked\n", {400}),
         (f"{HOST}Transfer-Encoding: gzip\n", {400, 501}),
         (f"{HOST}X-A: b\n folded: c\n", {200, 400, 401}),
-        (f"{HOST}X-Long: {'a' * 100_000}\n", {400}),
-        (f"{HOST}" + "".join(f"X-{i}: {'b' * 100}\n" for i in range(2000)), {400}),
         (f"{HOST}X-Null: a\x00b\n", {400}),
         (f"{HOST}Expect: 100-continue\nContent-Length: 10\n", {401}),
         (f"{HOST}Upgrade: websocket\nConnection: Upgrade\n", {401}),
     ],
 )
-async def test_heads_that_two_could_read_in_two_ways_are_refused(
-    live: MakeLive, lines: str, codes: set[int]
-) -> None:
+async def test_heads_that_two_could_read_in_two_ways_are_refused(live: MakeLive, lines: str, codes: set[int]) -> None:
     async with live() as service:
         answer = await told(service, f"GET /api/v1/me HTTP/1.1\n{lines}Connection: close\n\n")
         assert status(answer) in codes, answer[:200]
+
+
+@pytest.mark.parametrize("line", ["X-Long: " + "a" * 2_000_000 + "\n", "".join(f"X-{i}: b\n" for i in range(200_000))])
+async def test_a_head_without_an_end_is_not_kept(live: MakeLive, line: str) -> None:
+    """What the kernel holds at once, and 64 KiB: then the line is cut, perhaps before its answer was read."""
+    async with live() as service:
+        reader, writer = await service.connect(f"GET /api/v1/me HTTP/1.1\n{HOST}{line}")
+        answer = b""
+        with contextlib.suppress(ConnectionError):
+            async with asyncio.timeout(60):
+                answer = await reader.read()
+        assert answer[:13] in (b"", b"HTTP/1.1 400 ")
+        writer.close()
+        assert (await service.ask("GET", "/api/v1/me")).status_code == 200
 
 
 async def test_a_token_in_a_url_is_none(live: MakeLive) -> None:
     """I4: URLs are written down on the way."""
     token = TOKENS["ops"]
     async with live() as service:
-        for path in (f"/api/v1/me?token={token}", f"/api/v1/me?access_token={token}", f"/runs?Authorization=Bearer%20{token}"):
+        for path in (
+            f"/api/v1/me?token={token}",
+            f"/api/v1/me?access_token={token}",
+            f"/runs?Authorization=Bearer%20{token}",
+        ):
             answer = await service.client.get(path)
             assert answer.status_code == 401
             assert token not in answer.text
@@ -148,9 +165,6 @@ async def test_names_are_text_wherever_they_are_shown(live: MakeLive) -> None:
 
 async def test_every_route_is_closed_before_a_body_comes(live: MakeLive) -> None:
     """Every route that takes one, of nobody: answered though nothing of it was sent."""
-    from loadgen.service.roles import ACCESS, Access
-    from tests.service.test_access import filled
-
     async with live() as service:
         asked: list[tuple[str, str]] = [
             (m, p) for (m, p), access in sorted(ACCESS.items()) if m != "GET" and access is not Access.OPEN

@@ -33,7 +33,9 @@ def registry(tmp_path: Path) -> Iterator[Registry]:
 
 def tampered(registry: Registry, number: int) -> None:
     other = sqlite3.connect(registry.database.path)
-    other.executescript(f"DROP TRIGGER IF EXISTS audit_is_not_changed; UPDATE audit SET who = 'x' WHERE number = {number};")
+    other.executescript("DROP TRIGGER IF EXISTS audit_is_not_changed;")
+    other.execute("UPDATE audit SET who = 'x' WHERE number = ?", (number,))
+    other.commit()
     other.close()
 
 

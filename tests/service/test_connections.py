@@ -82,8 +82,13 @@ async def test_a_body_that_does_not_come_is_waited_for_so_long(live: MakeLive) -
 
 
 @pytest.mark.parametrize(
-    ("token", "status"), [("", 401), ("Authorization: Bearer sl_ops_wrong\n", 401), (f"Authorization: Bearer {TOKENS['eye']}\n", 403)]
-)  # fmt: skip
+    ("token", "status"),
+    [
+        ("", 401),
+        ("Authorization: Bearer sl_ops_wrong\n", 401),
+        (f"Authorization: Bearer {TOKENS['eye']}\n", 403),
+    ],
+)
 async def test_nothing_of_a_body_is_waited_for_of_whoever_may_not(live: MakeLive, token: str, status: int) -> None:
     """Answered before the first byte of it; what is sent after that is thrown away for a while, and then the line is
     cut."""
@@ -255,8 +260,9 @@ def test_a_tls_handshake_has_its_time() -> None:
 @pytest.mark.parametrize(
     ("address", "source"),
     [
-        ("203.0.113.7", "203.0.113.7"), ("::ffff:203.0.113.7", "203.0.113.7"), ("2001:db8:1:2:3::4", "2001:db8:1:2::/64"),
-        ("fe80::1%eth0", "fe80::/64"), ("203.0.113.7:80", "unknown"), ("", "unknown"), (None, "unknown"),
+        ("203.0.113.7", "203.0.113.7"), ("::ffff:203.0.113.7", "203.0.113.7"),
+        ("2001:db8:1:2:3::4", "2001:db8:1:2::/64"), ("fe80::1%eth0", "fe80::/64"), ("203.0.113.7:80", "unknown"),
+        ("", "unknown"), (None, "unknown"),
         ("<script>", "unknown"),
     ],
 )  # fmt: skip

@@ -11,8 +11,8 @@ from loadgen.service.registry.types import AuditRow, RunFilter, RunRow, RunState
 
 __all__ = [
     "Audit",
-    "Audited",
     "AuditRow",
+    "Audited",
     "IdempotencyConflict",
     "Registry",
     "RunFilter",
