@@ -25,7 +25,7 @@ import yaml
 from loadgen.service.app import guarded, make_app
 from loadgen.service.config import ServiceConfig
 from loadgen.service.outgoing import Resolver, look_up
-from loadgen.service.serve import listen_on, server_of
+from loadgen.service.serving import listen_on, server_of
 from loadgen.service.state import Service
 from loadgen.service.tokens import hashed
 from server_adapters.rehearsal.config import RehearsalConfig

@@ -12,7 +12,7 @@ import pytest
 from loadgen.redact import one_line
 from loadgen.service.refusals import MOST_SOURCES, OWN_ROWS, Refusals
 from loadgen.service.registry import Audit, Audited, Registry, audit
-from loadgen.service.serve import _Masked
+from loadgen.service.serving import _Masked
 from tests.service.conftest import MakeInside
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from loadgen.service.limits import source_of
-from loadgen.service.serve import _Loop
+from loadgen.service.serving import _Loop
 from tests.service.conftest import TOKENS, Live, MakeLive
 
 PEM = Path(__file__).resolve().parents[1] / "drive" / "data" / "localhost.pem"

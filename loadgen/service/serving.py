@@ -58,8 +58,8 @@ class _Loop(asyncio.SelectorEventLoop):
 def run_service(config: ServiceConfig, say: Callable[[str], None]) -> None:
     """Serve until SIGINT or SIGTERM: then runs drain, and are kept. Raises ScenarioError or StorageError where it
     cannot begin."""
-    os.umask(UMASK)
     with alone(config.folders.database), listen_on(config) as listener:
+        os.umask(UMASK)
         _run(Service(config), listener, say)
 
 
