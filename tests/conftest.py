@@ -24,6 +24,7 @@ import yaml
 from loadgen.export import RULE_FILES, Limits, Windows, rule_file
 from server_adapters.rehearsal.config import RehearsalConfig
 from tests.forked import serve_until_closed
+from tests.zygote import Zygote
 
 PROMETHEUS = Path(__file__).resolve().parents[1] / "grafana" / "prometheus"
 #: (alert, scope)
@@ -81,7 +82,7 @@ def specload(monkeypatch: pytest.MonkeyPatch) -> Callable[..., subprocess.Comple
 @contextmanager
 def _forked(config: RehearsalConfig) -> Iterator[str]:
     ours, theirs = FORKING.Pipe()
-    server = FORKING.Process(target=serve_until_closed, args=(config, theirs), daemon=True)
+    server = FORKING.Process(target=serve_until_closed, args=(config, theirs, dict(os.environ)), daemon=True)
     server.start()
     theirs.close()
     try:
@@ -99,6 +100,16 @@ def rehearsal() -> Callable[[RehearsalConfig], AbstractContextManager[str]]:
     """with rehearsal(config) as url: a rehearsal server in a process of its own, forked from one in which everything is
     imported and trained, which takes most of two seconds. The command that users start is tests/server_adapters'."""
     return _forked
+
+
+@pytest.fixture(scope="session")
+def zygote() -> Iterator[Zygote]:
+    """What `specload …` in a process of its own is forked from."""
+    made = Zygote()
+    try:
+        yield made
+    finally:
+        made.close()
 
 
 @pytest.fixture(scope="session")
@@ -148,7 +159,7 @@ def until() -> Callable[..., Any]:
 
 @dataclass
 class Prometheus:
-    """A real one that looks and evaluates every second. Alerts are those of `scope`."""
+    """A real one that looks and evaluates at the interval of its windows. Alerts are those of `scope`."""
 
     client: httpx.AsyncClient
     folder: Path
@@ -170,7 +181,8 @@ class Prometheus:
 def _write(folder: Path, targets: Targets, windows: Windows, limits: Limits) -> None:
     """The committed files with short times and these targets."""
     config = yaml.safe_load((PROMETHEUS / "prometheus.yml").read_text())
-    config["global"] = {"scrape_interval": "1s", "scrape_timeout": "900ms", "evaluation_interval": "1s"}
+    interval = windows.interval
+    config["global"] = dict.fromkeys(("scrape_interval", "scrape_timeout", "evaluation_interval"), interval)
     (folder / "targets").mkdir()
     for job in (*config["scrape_configs"], {"job_name": "alertmanager"}):
         name = job["job_name"]

@@ -19,6 +19,10 @@ MakePlan = Callable[..., Plan]
 Soon = Callable[[], int]
 
 
+TRIES = 5
+LATE_S = 0.05
+
+
 def measured(plan: Plan) -> Segment:
     (segment,) = [s for s in plan.segments if s.phase == "measure"]
     return segment
@@ -28,6 +32,27 @@ def arrived_s(server: Any, start_ns: int) -> NDArray[np.float64]:
     return (np.array(sorted(got.at_ns for got in server.got), dtype=np.int64) - start_ns) / 1e9
 
 
+async def delivered(play: Any, script: Any, driver: Make, plan: Plan, soon: Soon) -> NDArray[np.float64]:
+    """When the requests of an open loop arrived, in seconds from the start.
+
+    A machine that stands still for a moment makes any client late, and shapes of arrivals cannot be told then: such a
+    delivery is made again. A client that is late by itself is late in each of them, and fails.
+    """
+    segment = measured(plan)
+    due = np.sort(segment.load.due_ns) / 1e9
+    late = []
+    for _ in range(TRIES):
+        server, start = await play(script), soon()
+        result = await driver(server.url, plan).run(segment, start)
+        at = arrived_s(server, start)
+        assert len(at) == result.accounting.scheduled == result.accounting.sent == len(due)
+        assert (at - due).min() >= 0
+        late.append(float((at - due).max()))
+        if late[-1] < LATE_S:
+            return at
+    raise AssertionError(f"in each of {TRIES} deliveries an arrival came late, by {late} s")
+
+
 def arrival(kind: str, rate: Any, seconds: float, **more: Any) -> list[dict[str, Any]]:
     return [{"kind": "arrival_rate", "rate_per_s": rate, "duration_s": seconds, "arrivals": kind, **more}]
 
@@ -35,10 +60,7 @@ def arrival(kind: str, rate: Any, seconds: float, **more: Any) -> list[dict[str,
 async def test_poisson_arrivals(play: Any, http: Any, driver: Make, plan_of: MakePlan, soon: Soon) -> None:
     """E13: gaps are exponential (KS, 1 % level), counts have dispersion 1, the rate is the one asked for."""
     plan = plan_of(arrival("poisson", 25, 4.4), seed=5)
-    server, start = await play(http.answer(1)), soon()
-    result = await driver(server.url, plan).run(measured(plan), start)
-    at = arrived_s(server, start)
-    assert len(at) == result.accounting.scheduled == result.accounting.sent
+    at = await delivered(play, http.answer(1), driver, plan, soon)
     gaps = np.diff(at)
     assert stats.kstest(gaps, "expon", args=(0, 1 / 25)).statistic < 1.63 / np.sqrt(len(gaps))
     counts, _ = np.histogram(at, bins=np.arange(0, 4.41, 0.2))
@@ -52,11 +74,8 @@ async def test_uniform_arrivals_keep_their_times(
     """E6, E10: no drift: the last of 80 arrivals is as punctual as the first."""
     plan = plan_of(arrival("uniform", 20, 4.0))
     segment = measured(plan)
-    server, start = await play(http.answer(1)), soon()
-    await driver(server.url, plan).run(segment, start)
-    late = arrived_s(server, start) - np.sort(segment.load.due_ns) / 1e9
-    assert late.min() >= 0
-    assert np.median(late[-25:]) - np.median(late[:25]) < 0.05
+    late = await delivered(play, http.answer(1), driver, plan, soon) - np.sort(segment.load.due_ns) / 1e9
+    assert np.median(late[-25:]) - np.median(late[:25]) < 0.01
     assert len(late) == 80
 
 
@@ -64,9 +83,10 @@ async def test_gamma_burstiness(play: Any, http: Any, driver: Make, plan_of: Mak
     """E18: a shape of 0.25 has a coefficient of variation of 2: the bursts of the plan arrive as bursts."""
     plan = plan_of(arrival("gamma", 15, 4.5, burstiness=0.25), seed=3)
     segment = measured(plan)
-    server, start = await play(http.answer(1)), soon()
-    await driver(server.url, plan).run(segment, start)
-    gaps, planned = np.diff(arrived_s(server, start)), np.diff(segment.load.due_ns) / 1e9
+    gaps, planned = (
+        np.diff(await delivered(play, http.answer(1), driver, plan, soon)),
+        np.diff(segment.load.due_ns) / 1e9,
+    )
     asked = planned.std() / planned.mean()
     assert asked > 1.4
     assert abs(gaps.std() / gaps.mean() - asked) < 0.25 * asked
@@ -75,9 +95,7 @@ async def test_gamma_burstiness(play: Any, http: Any, driver: Make, plan_of: Mak
 async def test_ramp_is_linear_in_time(play: Any, http: Any, driver: Make, plan_of: MakePlan, soon: Soon) -> None:
     """The rate at half time is half: a quarter of the arrivals of a ramp from 0 came by then."""
     plan = plan_of(arrival("uniform", {"start": 0, "end": 40}, 4.5))
-    server, start = await play(http.answer(1)), soon()
-    await driver(server.url, plan).run(measured(plan), start)
-    at = arrived_s(server, start)
+    at = await delivered(play, http.answer(1), driver, plan, soon)
     assert abs(len(at) - 90) <= 1
     assert abs(np.count_nonzero(at < 2.25) / len(at) - 0.25) < 0.04
     assert abs(np.count_nonzero((at > 1.75) & (at < 2.75)) - 20) <= 3

@@ -409,7 +409,6 @@ async def test_what_the_kernel_transport_saw_reaches_the_records(
     assert all((a.connect_wait_ns is None) == (a.connect_ns is None) for a in others)
     told = [h.clock_step_s for h in sink.healths]
     assert max(told) == pytest.approx(0.04, abs=0.001)
-    assert len(told) > 1
 
 
 async def test_a_transport_that_compares_no_clocks_tells_of_no_step(

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -15,6 +16,8 @@ from typing import Any
 
 import pytest
 import yaml
+
+from tests.zygote import Forked, Zygote
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -155,10 +158,11 @@ Cli = Callable[..., Awaitable[Ended]]
 
 
 @pytest.fixture
-def cli(tmp_path: Path) -> Cli:
+def cli(tmp_path: Path, zygote: Zygote) -> Cli:
     """cli(*args, env={}, when="text on stderr", signals=(…), before=callable in the child) -> Ended
 
-    Once a line of stderr holds `when`, the signals go to the whole process group, as a terminal sends them.
+    Once a line of stderr holds `when`, the signals go to the whole process group, as a terminal sends them. With
+    `before` it is `python -m loadgen`, otherwise forked from what has imported it.
     """
 
     async def run(
@@ -168,26 +172,43 @@ def cli(tmp_path: Path) -> Cli:
         signals: tuple[signal.Signals, ...] = (),
         before: Callable[[], None] | None = None,
     ) -> Ended:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "loadgen", *map(str, args), cwd=tmp_path, preexec_fn=before, start_new_session=True,
-            env={**os.environ, "PYTHONPATH": str(ROOT), **(env or {})},
-            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-        )  # fmt: skip
-        assert process.stdout is not None
-        assert process.stderr is not None
-        out = asyncio.ensure_future(process.stdout.read())
-        err, at = b"", time.monotonic()
-        async for line in process.stderr:
-            err += line
-            if signals and when in line.decode():
-                for one in signals:
-                    os.killpg(process.pid, one)
-                    await asyncio.sleep(0.2)
-                at, signals = time.monotonic(), ()
-        code = await process.wait()
-        return Ended(code, (await out).decode(), err.decode(), time.monotonic() - at)
+        (out, out_end), (err, err_end) = os.pipe(), os.pipe()
+        command: Forked | subprocess.Popen[bytes]
+        if before is None:
+            command = await asyncio.to_thread(
+                zygote.start, args, cwd=tmp_path, out=out_end, err=err_end, env=env, new_session=True
+            )
+        else:
+            command = subprocess.Popen(  # noqa: ASYNC220
+                [sys.executable, "-m", "loadgen", *map(str, args)], cwd=tmp_path, stdout=out_end, stderr=err_end,
+                env={**os.environ, "PYTHONPATH": str(ROOT), **(env or {})}, preexec_fn=before, start_new_session=True,
+            )  # fmt: skip
+        os.close(out_end)
+        os.close(err_end)
+        try:
+            read = asyncio.ensure_future((await reader_of(out)).read())
+            said, at = b"", time.monotonic()
+            async for line in await reader_of(err):
+                said += line
+                if signals and when in line.decode():
+                    for one in signals:
+                        os.killpg(command.pid, one)
+                        await asyncio.sleep(0.2)
+                    at, signals = time.monotonic(), ()
+            code = await asyncio.to_thread(command.wait, 120)
+            return Ended(code, (await read).decode(), said.decode(), time.monotonic() - at)
+        finally:
+            command.kill()
 
     return run
+
+
+async def reader_of(fd: int) -> asyncio.StreamReader:
+    reader = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(fd, "rb", 0)
+    )
+    return reader
 
 
 @pytest.fixture

@@ -21,8 +21,8 @@ from server_adapters.rehearsal.config import RehearsalConfig
 from server_adapters.rehearsal.serve import RehearsalServer
 
 SHORT = Windows(
-    rate="5s", run_rate="5s", hold="1s", run_hold="1s", scrape_hold="2s", baseline="2m", baseline_ago="6s",
-    memory="2m", drift="2m", drift_hold="1m", interval="1s", run_interval="1s",
+    rate="3s", run_rate="3s", hold="500ms", run_hold="500ms", scrape_hold="1s", baseline="2m", baseline_ago="4s",
+    memory="2m", drift="2m", drift_hold="1m", interval="500ms", run_interval="500ms",
     burns=(Burn("10s", "60s", 14.4, "critical"), Burn("10s", "60s", 3.0, "warning")),
 )  # fmt: skip
 LIMITS = Limits(draft_tokens_per_s=5, output_tokens_per_s=5)

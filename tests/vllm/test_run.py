@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,11 @@ from loadgen.record import COLUMNS, RunData, open_run
 from loadgen.scenario import load_scenario
 from server_adapters.launch import LaunchedServer
 from server_adapters.rounds import from_positions
+from tests.zygote import Zygote
 
 pytestmark = pytest.mark.vllm
+
+Specload = Callable[..., subprocess.CompletedProcess[str]]
 
 TASKS = [
     {"task_type": "short_qa", "input_len": {"kind": "uniform", "low": 24, "high": 64}},
@@ -246,13 +250,12 @@ def test_chat_and_whole_answers_are_kept_apart(vllm_draft: LaunchedServer, tmp_p
     assert overall.non_stream.total_time_s.n == len(whole)
 
 
-def specload(*args: str | Path, **kw: Any) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "loadgen", *map(str, args)], capture_output=True, text=True, timeout=240, **kw
-    )
+@pytest.fixture
+def specload(zygote: Zygote, tmp_path: Path) -> Specload:
+    return lambda *args: zygote.run(args, cwd=tmp_path)
 
 
-def test_wrong_model_name_lists_the_right_ones(vllm_off: LaunchedServer, tmp_path: Path) -> None:
+def test_wrong_model_name_lists_the_right_ones(vllm_off: LaunchedServer, tmp_path: Path, specload: Specload) -> None:
     file = tmp_path / "s.yaml"
     file.write_text(yaml.safe_dump(scenario({"baseline": {"url": vllm_off.url, "model": "tinny"}})))
     done = specload("run", file, "--out", tmp_path / "runs")
@@ -262,7 +265,7 @@ def test_wrong_model_name_lists_the_right_ones(vllm_off: LaunchedServer, tmp_pat
     assert not list((tmp_path / "runs").iterdir())
 
 
-def test_speculation_expected_but_absent(vllm_off: LaunchedServer, tmp_path: Path) -> None:
+def test_speculation_expected_but_absent(vllm_off: LaunchedServer, tmp_path: Path, specload: Specload) -> None:
     file = tmp_path / "s.yaml"
     file.write_text(yaml.safe_dump(scenario({"candidate": {"url": vllm_off.url, "speculation": "on"}})))
     done = specload("check", file)
@@ -271,7 +274,7 @@ def test_speculation_expected_but_absent(vllm_off: LaunchedServer, tmp_path: Pat
     assert "speculation off" in done.stderr
 
 
-def test_init_check_run_report_export(vllm_draft: LaunchedServer, tmp_path: Path) -> None:
+def test_init_check_run_report_export(vllm_draft: LaunchedServer, tmp_path: Path, specload: Specload) -> None:
     """The way of a newcomer: from a URL to an export."""
     file, runs = tmp_path / "scenario.yaml", tmp_path / "runs"
     done = specload("init", vllm_draft.url, "--file", file, "--json")
@@ -325,7 +328,7 @@ def test_ctrl_c_keeps_everything_and_reports(vllm_off: LaunchedServer, tmp_path:
     assert (path / "requests.parquet").exists()
 
 
-def test_kill_9_leaves_a_readable_run(vllm_off: LaunchedServer, tmp_path: Path) -> None:
+def test_kill_9_leaves_a_readable_run(vllm_off: LaunchedServer, tmp_path: Path, specload: Specload) -> None:
     process = long_run(tmp_path, vllm_off.url)
     path = wait_for_records(tmp_path, process, 6)
     os.kill(process.pid, signal.SIGKILL)
