@@ -63,8 +63,9 @@ async def authorize(request: Request) -> None:
 
 
 def _unknown(service: Service, seen: Seen) -> Problem:
-    """Of one address so often: whoever shows no token is not told so for ever."""
-    wait_s = None if seen.compared else service.failures.take(f"{source_of(seen.address)} nobody")
+    """Whoever shows no token locks nobody out, and is told so as often as others may ask. One that was compared is
+    counted already."""
+    wait_s = None if seen.compared else service.asks.take(f"address {source_of(seen.address)}")
     service.refused("unknown" if wait_s is None else "rate")
     return _UNKNOWN if wait_s is None else too_often(wait_s)
 

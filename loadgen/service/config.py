@@ -142,10 +142,8 @@ class LimitKeys(Model):
     """What one asker may take, and what runs at once."""
 
     body_bytes: Annotated[int, Field(ge=1024, le=64 * 2**20)] = Field(1 << 20, description="largest request body")
-    requests_per_minute: Count = Field(600, description="of one token")
-    failures_per_minute: Count = Field(
-        20, description="refused logins of one address under one token's name; requests of one address without a token"
-    )
+    requests_per_minute: Count = Field(600, description="of one token, and of one address without any")
+    failures_per_minute: Count = Field(20, description="refused logins of one address under one token's name")
     connections: Count = Field(512, description="connections that are open at once")
     connections_per_address: Count = Field(
         64, description="of one address, while no token is known on them; trusted_proxies are not counted"

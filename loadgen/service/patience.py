@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 import weakref
 from collections.abc import Callable
@@ -10,6 +11,8 @@ from typing import Any
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+log = logging.getLogger("specload.service")
 
 #: How often connections are looked at.
 LOOK_INTERVAL_S = 1.0
@@ -24,7 +27,7 @@ _TOO_SLOW = (
 
 
 class PatientHttp(H11Protocol):
-    """One connection. `waits_s`: what has taken too long by now is said by `overdue`; `Patience` asks."""
+    """One connection. What has taken too long by now is said by `overdue`; `Patience` asks."""
 
     def __init__(self, *values: Any, **more: Any) -> None:
         super().__init__(*values, **more)
@@ -113,7 +116,11 @@ class Patience:
         for one in list(self._all):
             if one.transport is None or one not in one.connections:
                 continue
-            end = one.overdue(now, *self._limits)
-            if end is not None:
-                self._slow()
-                end()
+            try:
+                end = one.overdue(now, *self._limits)
+                if end is not None:
+                    self._slow()
+                    end()
+            except Exception as error:  # one that cannot be looked at must not keep the others from it
+                log.error("a connection cannot be looked at: %s; it is closed", type(error).__name__)
+                one.transport.abort()

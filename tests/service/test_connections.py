@@ -36,7 +36,7 @@ async def whole(reader: asyncio.StreamReader) -> bytes:
 
 def frozen(service: Live) -> None:
     """No bucket fills again while the test goes on."""
-    for limit in (service.service.failures, service.service.guesses):
+    for limit in (service.service.failures, service.service.guesses, service.service.asks):
         limit._now = lambda: 0.0
 
 
@@ -242,10 +242,10 @@ async def test_many_names_of_one_address_are_bounded_too_and_tell_nothing(live: 
 
 
 async def test_whoever_shows_no_token_locks_nobody_out(live: MakeLive) -> None:
-    async with live(limits={"failures_per_minute": 2}) as service:
+    async with live(limits={"failures_per_minute": 1, "requests_per_minute": 3}) as service:
         frozen(service)
-        codes = [(await service.client.get("/api/v1/me")).status_code for _ in range(4)]
-        assert codes == [401, 401, 429, 429]
+        codes = [(await service.client.get("/api/v1/me")).status_code for _ in range(5)]
+        assert codes == [401, 401, 401, 429, 429]
         assert (await service.ask("GET", "/api/v1/me")).status_code == 200
 
 
