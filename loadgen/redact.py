@@ -58,6 +58,14 @@ def names_of(urls: Iterable[str], redact: Redactor) -> dict[str, str]:
     return given
 
 
+def one_line(text: str) -> str:
+    """`text` with every control character, line ends too, as its escape: a line of a log, or a cell, stays one. What
+    cannot be stored (half a surrogate pair) is escaped as well."""
+    return "".join(
+        c if c == "\u00a0" or c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text
+    )
+
+
 def printable(text: str) -> str:
     """`text` without control characters but line ends and tabs; hard spaces stay. A server's message must not steer a
     terminal."""

@@ -253,7 +253,8 @@ SERVICE: tuple[Family, ...] = (
     ),
     Family(
         "service_refused_total", "counter", ("reason",), "requests",
-        "requests refused: unknown (no token, or a wrong one), role, csrf, rate, host, body",
+        "requests refused: unknown (no token, or a wrong one), role, csrf, rate, host, body; and connections: "
+        "connections (too many), slow (given up)",
     ),
 )  # fmt: skip
 

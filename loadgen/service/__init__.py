@@ -14,6 +14,6 @@ __all__ = ["TOKEN_NAME", "Role", "ServiceConfig", "load_config", "new_token", "s
 
 def serve(config: ServiceConfig, say: Callable[[str], None]) -> None:
     """Serve until SIGINT or SIGTERM. Raises ScenarioError or StorageError where it cannot begin."""
-    from loadgen.service.serve import run_service  # see above
+    from loadgen.service.serving import run_service  # see above
 
     run_service(config, say)

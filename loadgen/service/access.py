@@ -1,4 +1,4 @@
-"""Who asks, and whether they may: the dependency of every route."""
+"""Who asks, and whether they may: asked at every route, before anything of a body is read."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from urllib.parse import parse_qs, urlsplit
 from fastapi import Depends, Request
 from fastapi.concurrency import run_in_threadpool
 
+from loadgen.service.limits import source_of
+from loadgen.service.patience import PEER
 from loadgen.service.problems import Problem, too_often
 from loadgen.service.roles import ACCESS, API, Access, allowed
 from loadgen.service.security import KEY, SAFE, Seen
 from loadgen.service.sessions import Session, csrf_matches
 from loadgen.service.state import Service
-from loadgen.service.tokens import Identity
+from loadgen.service.tokens import Identity, claimed_name
 
 COOKIE, CSRF_COOKIE, CSRF_HEADER, CSRF_FIELD = "specload_session", "specload_csrf", "X-CSRF-Token", "csrf_token"
 _UNKNOWN = Problem(
@@ -47,16 +49,25 @@ async def authorize(request: Request) -> None:
     role = None if seen.identity is None else seen.identity.role
     if not allowed(role, access, metrics_open=service.config.metrics.open):
         if seen.identity is None:
-            service.failures.take(_address(seen))
-            service.refused("unknown")
-            raise _UNKNOWN
+            raise _unknown(service, seen)
         service.refused("role")
         raise Problem(403, "not-allowed", f"a {role} may not do this")
-    asker = f"address {_address(seen)}" if seen.identity is None else f"token {seen.identity.name}"
+    if seen.identity is not None:
+        seen.known = True
+        service.connections.known(request.scope.get(PEER))
+    asker = f"address {source_of(seen.address)}" if seen.identity is None else f"token {seen.identity.name}"
     wait_s = service.asks.take(asker)
     if wait_s is not None:
         service.refused("rate")
         raise too_often(wait_s)
+
+
+def _unknown(service: Service, seen: Seen) -> Problem:
+    """Whoever shows no token locks nobody out, and is told so as often as others may ask. One that was compared is
+    counted already."""
+    wait_s = None if seen.compared else service.asks.take(f"address {source_of(seen.address)}")
+    service.refused("unknown" if wait_s is None else "rate")
+    return _UNKNOWN if wait_s is None else too_often(wait_s)
 
 
 async def _identity(request: Request, service: Service, seen: Seen) -> Identity | None:
@@ -70,6 +81,7 @@ async def _identity(request: Request, service: Service, seen: Seen) -> Identity 
     session = session_of(request, service)
     if session is None:
         return None
+    seen.known = True
     if request.method not in SAFE:
         await check_csrf(request, service, session)
     return session.identity
@@ -84,23 +96,27 @@ def _password(basic: str) -> str:
 
 
 async def known(service: Service, seen: Seen, token: str) -> Identity | None:
-    """Who the token belongs to. A refused one is counted and written down; too many, and nothing is compared at all.
-    Raises Problem 429."""
+    """Who the token belongs to. A refused one is counted and written down; too many of one address under one name, and
+    nothing is compared: neither another address nor another token suffers, until there are many more under many names.
+    Whether a name is known is not to be told from it. Raises Problem 429."""
+    seen.compared = True
     if (identity := service.tokens.seen(token)) is not None:
         return identity
-    wait_s = service.failures.take(_address(seen))  # and held meanwhile: of many at once, no more are compared
+    asker = f"{source_of(seen.address)} {claimed_name(token)}"
+    wait_s = service.failures.take(asker)  # and held meanwhile: of many at once, no more are compared
+    if wait_s is None and (wait_s := service.guesses.take(source_of(seen.address))) is not None:
+        service.failures.give_back(asker)
     if wait_s is not None:
+        service.refusals.more(seen.address)
         service.refused("rate")
         raise too_often(wait_s)
-    try:
+    async with service.comparing:
         identity = await run_in_threadpool(service.tokens.who, token)
-        if identity is None:
-            await run_in_threadpool(
-                service.registry.audit.add, "unknown", "login.refused",
-                address=seen.address, subject=seen.route, status=401,
-            )  # fmt: skip
-    finally:
-        service.failures.give_back(_address(seen))  # who asked takes it, at once, where it was a failure
+    if identity is None:
+        await run_in_threadpool(service.refusals.add, seen.address, seen.route)
+    else:
+        service.failures.give_back(asker)
+        service.guesses.give_back(source_of(seen.address))
     return identity
 
 
@@ -128,16 +144,12 @@ def same_origin(request: Request) -> bool:
 
 
 async def form_of(request: Request) -> dict[str, str]:
-    """Fields of a form, each once."""
+    """Fields of a form, each once. Raises TooLarge, or ClientDisconnect where it does not come."""
     text = (await request.body()).decode("utf-8", "replace")
     try:
         return {key: values[0] for key, values in parse_qs(text, max_num_fields=50).items()}
     except ValueError:
         return {}
-
-
-def _address(seen: Seen) -> str:
-    return seen.address or "unknown"
 
 
 def _identified(request: Request) -> Identity:

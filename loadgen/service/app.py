@@ -9,6 +9,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute, APIRouter
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from loadgen.service.api import audit, canaries, hooks, login, operations, results, runs, scenarios, targets
 from loadgen.service.pages import routes as pages
@@ -52,6 +53,7 @@ def make_app(service: Service) -> FastAPI:
     app.add_exception_handler(Problem, _problem)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(ClientDisconnect, _gone)
     app.add_exception_handler(Exception, _fault)
     return app
 
@@ -78,6 +80,11 @@ async def _problem(request: Request, error: Exception) -> Response:
     """A secret that was sent in the wrong place does not come back."""
     assert isinstance(error, Problem)
     return error.masked(request.app.state.service.redact).response()
+
+
+async def _gone(_request: Request, _error: Exception) -> Response:
+    """Nobody reads it: it is for the count and the audit log."""
+    return Problem(408, "too-slow", "the request did not come whole").response()
 
 
 async def _http(_request: Request, error: Exception) -> Response:

@@ -26,7 +26,7 @@ async def ask_for(service: Service, who: str, asked: RunStart, key: str | None) 
         raise Problem(503, "stopping", "the service is being stopped")
     kept = await run_in_threadpool(kept_of, service, asked.scenario)
     found = await offer(service, kept, asked.arms, asked.overrides, asked.time_budget_s)
-    if service.registry.runs.count()["queued"] >= service.config.limits.queued:
+    if (await run_in_threadpool(service.registry.runs.count))["queued"] >= service.config.limits.queued:
         raise Problem(
             429, "queue-full", "the queue is full (limits.queued): try again later", headers={"Retry-After": "60"}
         )

@@ -8,6 +8,7 @@ import multiprocessing
 import os
 import traceback
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from threading import Lock
@@ -39,6 +40,8 @@ class Background:
 
     def __init__(self) -> None:
         self._lock = Lock()
+        #: of its own: what waits here must not keep others from the threads that all share
+        self._threads = ThreadPoolExecutor(1, "specload-background")
         self._waiting = 0
         self._process: BaseProcess | None = None
         self._pipe: Connection | None = None
@@ -49,7 +52,8 @@ class Background:
             raise Busy
         self._waiting += 1
         try:
-            return await asyncio.to_thread(self._run, job, arguments, timeout_s)
+            work = asyncio.get_running_loop().run_in_executor(self._threads, self._run, job, arguments, timeout_s)
+            return await work
         finally:
             self._waiting -= 1
 
@@ -94,6 +98,7 @@ class Background:
 
     def close(self) -> None:
         """A job that runs is given up."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
         if self._process is not None:
             self._process.kill()
         with self._lock:

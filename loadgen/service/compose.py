@@ -70,6 +70,7 @@ def compose(
             set_key(document, f"{key}={orjson.dumps(value).decode()}")
         else:
             document.problems.append(f"overrides: {key} cannot be overridden; docs/service.md says what can")
+    document.value.pop("sweep", None)  # its commands and URLs are for `specload sweep`: none of it is read here
     _put_arms(document, arms)
     pin(document.value, "canary" if canary else "drill", resolve or {})
     _put_environment(document, environment, caps)

@@ -142,9 +142,21 @@ class LimitKeys(Model):
     """What one asker may take, and what runs at once."""
 
     body_bytes: Annotated[int, Field(ge=1024, le=64 * 2**20)] = Field(1 << 20, description="largest request body")
-    requests_per_minute: Count = Field(600, description="of one token")
-    failures_per_minute: Count = Field(20, description="refused logins and requests without a token, of one address")
+    requests_per_minute: Count = Field(600, description="of one token, and of one address without any")
+    failures_per_minute: Count = Field(20, description="refused logins of one address under one token's name")
+    connections: Count = Field(512, description="connections that are open at once")
+    connections_per_address: Count = Field(
+        64, description="of one address, while no token is known on them; trusted_proxies are not counted"
+    )
+    head_timeout_s: Seconds = Field(10.0, description="how long a request's head, or a TLS handshake, may take to come")
+    body_timeout_s: Seconds = Field(30.0, description="how long its body may take to come")
+    send_timeout_s: Seconds = Field(
+        30.0, description="a client that takes nothing of its answer for so long is cut off"
+    )
     watchers: Count = Field(100, description="live streams that are open at once")
+    watchers_per_token: Count = Field(20, description="of them, of one token")
+    uploads: Count = Field(200, description="scenarios that operators may have uploaded")
+    upload_bytes: Annotated[int, Field(ge=1024, le=2**30)] = Field(16 << 20, description="of all of them together")
     queued: Count = Field(200, description="runs that may wait")
     at_once: Annotated[int, Field(ge=1, le=64)] | None = Field(
         None, description="runs on different targets that drive load at once; default: half the cores, at least 1"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -106,13 +106,18 @@ class RunEvents:
         """`run`: its row by now."""
         return {"run": dict(run), "segment": self._segment, "said": list(self._said), "looks": list(self._looks)}
 
-    def watch(self, last_id: str | None, run: Callable[[], Mapping[str, Any]]) -> Watcher:
-        """What comes after the event of this id; else, or where that is not kept any more, a snapshot and what comes
-        after it."""
+    @property
+    def number(self) -> int:
+        """Of the newest event."""
+        return self._number
+
+    def watch(self, last_id: str | None, run: Mapping[str, Any]) -> Watcher:
+        """What comes after the event of this id; else, or where that is not kept any more, a snapshot (`run`: its row
+        by now) and what comes after it."""
         watcher = Watcher()
         missed = self._since(last_id)
         if missed is None:
-            watcher.tell(Event(self._number, "snapshot", orjson.dumps(self.snapshot(run()))), first=True)
+            watcher.tell(Event(self._number, "snapshot", orjson.dumps(self.snapshot(run))), first=True)
         for event in missed or ():
             watcher.tell(event, first=True)
         if self._over:

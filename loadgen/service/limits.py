@@ -1,7 +1,8 @@
-"""How often one asker may ask."""
+"""How often one asker may ask, and who counts as one."""
 
 from __future__ import annotations
 
+import ipaddress
 import time
 from collections import OrderedDict
 from collections.abc import Callable
@@ -43,3 +44,17 @@ class RateLimit:
         self._left.move_to_end(asker)
         while len(self._left) > MOST_ASKERS:
             self._left.popitem(last=False)
+
+
+def source_of(address: str | None) -> str:
+    """Whom an address stands for: an IPv6 network of 64 bits is one host's to choose from, and an IPv4 address in an
+    IPv6 one is itself. What is no address is `unknown`."""
+    try:
+        found = ipaddress.ip_address((address or "").partition("%")[0])
+    except ValueError:
+        return "unknown"
+    if isinstance(found, ipaddress.IPv4Address):
+        return str(found)
+    if found.ipv4_mapped is not None:
+        return str(found.ipv4_mapped)
+    return str(ipaddress.ip_network((found, 64), strict=False))

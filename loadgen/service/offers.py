@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import orjson
+from fastapi.concurrency import run_in_threadpool
 
 from loadgen.errors import ScenarioError
 from loadgen.service.background import Busy, JobFailed
@@ -36,7 +37,8 @@ async def offer(
 ) -> Offer:
     """Raises Problem 422 with everything that is wrong, 503 where it cannot be planned now."""
     try:
-        document = checked_text(kept.data, kept.name, uploaded=kept.source == "uploaded")
+        async with service.reading:
+            document = await run_in_threadpool(checked_text, kept.data, kept.name, uploaded=kept.source == "uploaded")
         named, problems = named_targets(document, arms)
         problems += service.targets.unknown(named)
         if document.value.get("experiment") == "drill":

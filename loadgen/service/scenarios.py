@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import os
 import re
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from typing import Any, Literal
 
 from pydantic import SecretStr
@@ -14,14 +18,22 @@ from pydantic import SecretStr
 from loadgen.errors import ScenarioError, StorageError
 from loadgen.redact import Redactor
 from loadgen.scenario import document_of
-from loadgen.service.config import Folders
+from loadgen.service.config import Folders, LimitKeys
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 Source = Literal["folder", "uploaded"]
+#: A file that is being written; a service that was killed may leave one.
+_PART = ".part"
+#: Texts of which is remembered what a list says of them.
+MOST_READ = 2000
 
 
 class NoScenario(Exception):
     """There is none of this name."""
+
+
+class NoRoom(Exception):
+    """So much was uploaded already; the message says what the limit is."""
 
 
 class NotOurs(Exception):
@@ -59,7 +71,13 @@ class Listed:
 
 
 class Shelf:
-    def __init__(self, folders: Folders) -> None:
+    """Thread-safe."""
+
+    def __init__(self, folders: Folders, limits: LimitKeys) -> None:
+        self._limits = limits
+        self._writing = Lock()
+        #: what was read of a text stays true of it
+        self._read: dict[tuple[str, Source, str], Listed] = {}
         self._places: tuple[tuple[Source, Path], ...] = (("folder", folders.scenarios), ("uploaded", folders.uploads))
         self._uploads = folders.uploads
 
@@ -76,38 +94,61 @@ class Shelf:
         """Raises NoScenario; StorageError where it cannot be read."""
         for found, source, file in self.names():
             if found == name:
-                try:
-                    return Kept(name, source, file.read_bytes(), file.parent.absolute())
-                except OSError as error:
-                    raise StorageError(f"the scenario {name} cannot be read: {error.strerror}") from None
+                return _kept(name, source, file)
         raise NoScenario(name)
 
     def listed(self) -> list[Listed]:
-        return [self._listed(self.get(name)) for name, _, _ in list(self.names())]
+        """Raises StorageError."""
+        found = []
+        for name, source, file in list(self.names()):
+            with contextlib.suppress(NoScenario):  # deleted meanwhile
+                found.append(self._listed(_kept(name, source, file)))
+        return found
+
+    def look(self, name: str) -> tuple[Kept, Listed]:
+        """One of them. Raises NoScenario; StorageError where it cannot be read."""
+        kept = self.get(name)
+        return kept, self._listed(kept)
 
     def _listed(self, kept: Kept) -> Listed:
-        try:
-            value = document_of(kept.data, f"{kept.name}.yaml").value
-        except ScenarioError as error:
-            return Listed(kept.name, kept.source, kept.sha256, "", {}, error.problems[0])
-        description = value.get("description")
-        return Listed(
-            kept.name, kept.source, kept.sha256, description if isinstance(description, str) else "", _arms(value), None
-        )
+        key = kept.name, kept.source, kept.sha256
+        found = self._read.get(key)
+        if found is None:
+            if len(self._read) >= MOST_READ:
+                self._read.clear()
+            found = self._read[key] = _listed(kept)
+        return found
 
     def put(self, name: str, data: bytes) -> bool:
-        """Whole or not at all; whether it is new. Raises NotOurs, StorageError."""
+        """Whole or not at all; whether it is new. Raises NotOurs, NoRoom, StorageError."""
         self._refuse_foreign(name)
         file = self._uploads / f"{name}.yaml"
-        part = self._uploads / f".{name}.part"
-        new = not file.exists()
-        try:
-            self._uploads.mkdir(parents=True, exist_ok=True)
-            part.write_bytes(data)
-            part.replace(file)
-        except OSError as error:
-            raise StorageError(f"the scenario {name} cannot be kept: {error.strerror}") from None
+        with self._writing:
+            new = not file.exists()
+            try:
+                self._uploads.mkdir(mode=0o700, parents=True, exist_ok=True)
+                self._refuse_too_much(file, len(data))
+                _write(file, data)
+            except OSError as error:
+                raise StorageError(f"the scenario {name} cannot be kept: {error.strerror}") from None
         return new
+
+    def _refuse_too_much(self, file: Path, size: int) -> None:
+        """Of what is there, but for the one that is written anew. Raises NoRoom, OSError."""
+        others = [entry.stat().st_size for entry in self._uploads.glob("*.yaml") if entry.name != file.name]
+        if len(others) >= self._limits.uploads:
+            raise NoRoom(f"{len(others)} scenarios were uploaded, and no more may be (limits.uploads): delete some")
+        if sum(others) + size > self._limits.upload_bytes:
+            raise NoRoom(
+                f"all uploaded scenarios together may have {self._limits.upload_bytes:,} bytes (limits.upload_bytes): "
+                "delete some"
+            )
+
+    def tidy(self) -> None:
+        """Away with what a service that was killed had begun to write. Only while no other service is there."""
+        for part in self._uploads.glob(f".*{_PART}"):
+            with contextlib.suppress(OSError):
+                part.unlink()
 
     def delete(self, name: str) -> None:
         """Raises NotOurs, NoScenario, StorageError. Runs that were asked for keep their text."""
@@ -124,6 +165,42 @@ class Shelf:
             raise NoScenario(name)
         if any(found == name and source == "folder" for found, source, _ in self.names()):
             raise NotOurs(name)
+
+
+def _kept(name: str, source: Source, file: Path) -> Kept:
+    """Raises NoScenario, StorageError."""
+    try:
+        return Kept(name, source, file.read_bytes(), file.parent.absolute())
+    except FileNotFoundError:
+        raise NoScenario(name) from None
+    except OSError as error:
+        raise StorageError(f"the scenario {name} cannot be read: {error.strerror}") from None
+
+
+def _listed(kept: Kept) -> Listed:
+    try:
+        value = document_of(kept.data, f"{kept.name}.yaml").value
+    except ScenarioError as error:
+        return Listed(kept.name, kept.source, kept.sha256, "", {}, error.problems[0])
+    description = value.get("description")
+    return Listed(
+        kept.name, kept.source, kept.sha256, description if isinstance(description, str) else "", _arms(value), None
+    )
+
+
+def _write(file: Path, data: bytes) -> None:
+    """Under a name of its own until it is whole: two uploads at once do not mix. Raises OSError."""
+    handle, part = tempfile.mkstemp(_PART, f".{file.stem}.", file.parent)
+    try:
+        with os.fdopen(handle, "wb") as out:
+            out.write(data)
+            out.flush()
+            os.fsync(out.fileno())
+        os.replace(part, file)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(part)
+        raise
 
 
 def masked(kept: Kept) -> str:

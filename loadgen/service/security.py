@@ -12,6 +12,8 @@ from typing import Any
 
 from starlette.exceptions import HTTPException
 
+from loadgen.redact import one_line
+from loadgen.service.limits import source_of
 from loadgen.service.problems import INTERNAL, Problem
 from loadgen.service.state import Service
 from loadgen.service.tokens import Identity
@@ -25,6 +27,8 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 KEY = "specload"
+#: Of a body of somebody unknown: a token, and where to go.
+OPEN_BODY_BYTES = 16 << 10
 API_POLICY = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 #: A report is a page of its own that runs its own script (by its hash, in the page itself), and can reach nothing.
 #: Only the service's own pages frame it.
@@ -45,6 +49,10 @@ class Seen:
     subject: str | None = None
     detail: str | None = None
     audited: bool = False
+    #: a token was shown: what came of it is counted already
+    compared: bool = False
+    #: a token or session was shown, and is right, whatever it may do
+    known: bool = False
 
 
 class TooLarge(HTTPException):
@@ -91,7 +99,7 @@ class _Request:
         self._receive = receive
         self._send = send
         client = scope.get("client")
-        self._seen = Seen(address=client[0] if client else None)
+        self._seen = Seen(address=_address(client[0]) if client else None)
         scope[KEY] = self._seen
         self._started = False
         self._taken = 0
@@ -111,6 +119,10 @@ class _Request:
         if not self._guard.host_is_ours(self._scope):
             self._service.refused("host")
             return Problem(421, "wrong-host", "the service is not asked under this name (listen.hostnames)")
+        names = [name for name, _ in self._scope["headers"]]
+        if b"transfer-encoding" in names and b"content-length" in names:
+            self._service.refused("body")
+            return Problem(400, "two-lengths", "a request says its length once: Content-Length or Transfer-Encoding")
         length = next((value for name, value in self._scope["headers"] if name == b"content-length"), None)
         if length is not None and not (length.isdigit() and int(length) <= self._service.config.limits.body_bytes):
             self._service.refused("body")
@@ -121,9 +133,11 @@ class _Request:
         message = await self._receive()
         if message["type"] == "http.request":
             self._taken += len(message.get("body", b""))
-            if self._taken > self._service.config.limits.body_bytes:
+            allowed = self._service.config.limits.body_bytes
+            most = min(allowed, OPEN_BODY_BYTES) if not self._seen.known else allowed
+            if self._taken > most:
                 self._service.refused("body")
-                raise TooLarge(self._service.config.limits.body_bytes)
+                raise TooLarge(most)
         return message
 
     async def _guarded(self, message: MutableMapping[str, Any]) -> None:
@@ -174,8 +188,14 @@ class _Request:
         return [(k.encode(), v.encode()) for k, v in ours.items() if k.encode() not in names]
 
 
+def _address(text: str) -> str:
+    """A proxy tells it: what is no address stays recognisable, and no more."""
+    return text if source_of(text) != "unknown" else one_line(text)[:64]
+
+
 def too_large(most: int) -> Problem:
-    return Problem(413, "too-large", f"a request has at most {most:,} bytes (limits.body_bytes)")
+    of = "of nobody known " if most == OPEN_BODY_BYTES else ""
+    return Problem(413, "too-large", f"a request {of}has at most {most:,} bytes (limits.body_bytes)")
 
 
 def _hostnames(service: Service) -> frozenset[str]:

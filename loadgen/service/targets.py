@@ -82,6 +82,9 @@ class Targets:
         staging = [target for target in chosen if target.environment == "staging"]
         if staging and all(target.safety.disruptive for target in staging):
             caps["disruptive"] = True
+        waits = [s for target in chosen if (s := _breaker_wait(target)) is not None]
+        if waits:
+            caps["breaker_wait_s"] = min(waits)
         if "max_cost" in caps:
             prices = [p for one in limits if (p := one["price_per_million_output_tokens"]) is not None]
             caps["price_per_million_output_tokens"] = max(prices)
@@ -116,6 +119,13 @@ def _breaker(target: TargetKeys) -> int | None:
     if target.environment == "disposable" and target.safety.breaker_failures is None:
         return None
     return combine(target.environment, target.safety).breaker_failures or None
+
+
+def _breaker_wait(target: TargetKeys) -> float | None:
+    """How long a run may hold a target whose engine is dead; None: a scenario says."""
+    if target.environment == "disposable" and target.safety.breaker_wait_s is None:
+        return None
+    return combine(target.environment, target.safety).breaker_wait_s
 
 
 def _servers(target: TargetKeys, by_url: Mapping[str, Checked]) -> frozenset[tuple[str, int]]:

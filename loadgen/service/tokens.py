@@ -58,7 +58,7 @@ class Tokens:
         seen = self.seen(token)
         if seen is not None:
             return seen
-        key = self._keys.get(_name_of(token))
+        key = self._keys.get(claimed_name(token))
         if not matches(token, self._nobody if key is None else key.hash) or key is None:
             return None
         found = Identity(key.name, Role(key.role))
@@ -93,6 +93,7 @@ def _text(value: bytes) -> str:
     return base64.b64encode(value).decode()
 
 
-def _name_of(token: str) -> str:
+def claimed_name(token: str) -> str:
+    """Nothing where it is no token of ours at all."""
     prefix, _, rest = token.partition("_")
     return rest.rpartition("_")[0] if prefix == PREFIX and len(token) <= 200 else ""

@@ -38,7 +38,8 @@ class Watchable:
 async def watchable(service: Service, kept: Kept, arms: Mapping[str, str]) -> Watchable:
     """Nothing is asked of the targets. Raises Problem 422 with everything that is wrong, 503."""
     try:
-        document = await run_in_threadpool(checked_text, kept.data, kept.name, uploaded=kept.source == "uploaded")
+        async with service.reading:
+            document = await run_in_threadpool(checked_text, kept.data, kept.name, uploaded=kept.source == "uploaded")
         named, problems = named_targets(document, arms)
         problems += service.targets.unknown(named)
         problems += refused_urls(service.outgoing, document, "canary")

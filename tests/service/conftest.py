@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
@@ -18,11 +19,13 @@ from typing import Any
 
 import httpx
 import pytest
+import uvicorn
 import yaml
 
 from loadgen.service.app import guarded, make_app
 from loadgen.service.config import ServiceConfig
 from loadgen.service.outgoing import Resolver, look_up
+from loadgen.service.serving import listen_on, server_of
 from loadgen.service.state import Service
 from loadgen.service.tokens import hashed
 from server_adapters.rehearsal.config import RehearsalConfig
@@ -98,6 +101,60 @@ def inside(tmp_path: Path) -> MakeInside:
             yield InProcess(service, client)
 
     return run
+
+
+@dataclass
+class Live(InProcess):
+    """A real server on a real socket, in this process: so that a test can say what time it is."""
+
+    port: int
+    server: uvicorn.Server
+
+    async def connect(self, text: str = "") -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """A client that sends what it is told to, and no more."""
+        before = len(self.server.server_state.connections)
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        writer.write(text.replace("\n", "\r\n").encode())
+        await self.until(lambda: len(self.server.server_state.connections) > before)
+        return reader, writer
+
+    async def until(self, true: Callable[[], Any]) -> None:
+        async with asyncio.timeout(60):
+            while not true():  # noqa: ASYNC110
+                await asyncio.sleep(0.005)
+
+    def later(self, seconds: float) -> None:
+        """What the service does with its connections once so much time has passed."""
+        self.service.patience.look(time.monotonic() + seconds)
+
+
+@pytest.fixture
+def live(tmp_path: Path) -> Callable[..., AbstractAsyncContextManager[Live]]:
+    """async with live(**changes of service.yaml) as service."""
+
+    @asynccontextmanager
+    async def run(**changes: Any) -> AsyncIterator[Live]:
+        config = ServiceConfig.model_validate(plain_config(tmp_path, **changes))
+        with listen_on(config) as listener:
+            service = Service(config)
+            listener.connections, port = service.connections, listener.getsockname()[1]
+            server = server_of(service)
+            serving = asyncio.create_task(server.serve(sockets=[listener]))
+            try:
+                while not server.started:
+                    assert not serving.done(), serving
+                    await asyncio.sleep(0.005)
+                url = f"http://127.0.0.1:{port}"
+                async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=60) as client:
+                    yield Live(service, client, port, server)
+            finally:
+                server.should_exit = True
+                await serving
+
+    return run
+
+
+MakeLive = Callable[..., AbstractAsyncContextManager[Live]]
 
 
 @dataclass

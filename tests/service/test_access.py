@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from loadgen.service.access import authorize
+from loadgen.service.api.base import Authorized
 from loadgen.service.api.login import local_path
 from loadgen.service.app import routes
 from loadgen.service.registry import Registry
@@ -33,7 +33,7 @@ def test_every_route_is_in_the_table_and_goes_through_the_check() -> None:
     found = {(method, route.path) for route in routes() for method in route.methods}
     assert found == set(ACCESS)
     for route in routes():
-        assert authorize in [one.call for one in route.dependant.dependencies], route.path
+        assert isinstance(route, Authorized), route.path
 
 
 async def test_every_route_by_every_role(inside: MakeInside) -> None:
@@ -395,16 +395,26 @@ async def test_urls_of_targets_are_checked_when_they_are_asked(inside: MakeInsid
 
 
 async def test_streams_are_limited(inside: MakeInside) -> None:
-    async with inside(limits={"watchers": 1}) as service:
-        runner = service.service.runner
-        service.service.registry.runs.add("r", "small", state="running")
-        watcher = runner.events("r").watch(None, dict)
-        answer = await service.ask("GET", "/api/v1/runs/r/events", "eye")
-        assert (answer.status_code, answer.json()["type"]) == (503, "urn:specload:problem:too-many-watchers")
-        runner.events("r").leave(watcher)
-        service.service.registry.runs.change("r", state="failed")
-        runner.events("r").publish("ended", {})
-        assert (await service.ask("GET", "/api/v1/runs/r/events", "eye")).status_code == 200
+    """In all, and of one token; a slot that was left is free."""
+    limits = {"watchers": 3, "watchers_per_token": 2, "requests_per_minute": 1000}
+    async with inside(limits=limits) as service:
+        watching, path = service.service.watching, "/api/v1/runs/r/events"
+        service.service.registry.runs.add("r", "small", state="failed")
+        for _ in range(2):
+            watching.take("eye")
+        mine = await service.ask("GET", path, "eye")
+        assert (mine.status_code, mine.json()["detail"]) == (
+            429, "eye has 2 streams open, and may have no more (limits.watchers_per_token)",
+        )  # fmt: skip
+        assert (await service.ask("GET", path, "ops")).status_code == 200
+        watching.take("ops")
+        full = await service.ask("GET", path, "ops")
+        assert (full.status_code, full.json()["type"]) == (503, "urn:specload:problem:too-many-watchers")
+        assert full.headers["retry-after"]
+        watching.leave("eye")
+        assert (await service.ask("GET", path, "eye")).status_code == 200
+        assert (await service.ask("GET", "/api/v1/runs/none/events", "eye")).status_code == 404
+        assert watching.open == 2
 
 
 async def test_the_queue_is_limited(inside: MakeInside, monkeypatch: pytest.MonkeyPatch) -> None:

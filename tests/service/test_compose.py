@@ -89,6 +89,24 @@ def test_no_scenario_makes_light_of_what_its_caps_are_reckoned_with() -> None:
     assert made(scenario(safety={"breaker_failures": 3}), caps=caps).safety.breaker_failures == 3
 
 
+def test_no_scenario_waits_longer_for_a_dead_engine_than_its_targets_say() -> None:
+    """I5: a run that waits has its targets to itself."""
+    _, caps = targets().allowed(["a", "b"])
+    assert caps["breaker_wait_s"] == 60.0
+    assert refused(scenario(safety={"breaker_wait_s": 61}), caps={"breaker_wait_s": 60.0})[0].endswith(
+        "safety.breaker_wait_s: 61 is more than the targets allow (60)"
+    )
+    assert made(scenario(safety={"breaker_wait_s": 5}), caps={"breaker_wait_s": 60.0}).safety.breaker_wait_s == 5
+    own = {"url": "http://127.0.0.1:3", "environment": "disposable", "safety": {"breaker_wait_s": 7}}
+    assert targets(c=own).allowed(["a", "c"])[1]["breaker_wait_s"] == 7
+
+
+def test_nothing_of_a_sweep_is_read() -> None:
+    """I5: its launcher has commands and URLs of its own."""
+    launch = {"kind": "command", "start": "touch /tmp/x", "health_url": "http://169.254.169.254/"}
+    assert made(scenario(sweep={"over": {"k": [1, 2]}, "launch": launch})).sweep is None
+
+
 def test_only_the_targets_say_that_they_may_be_disrupted() -> None:
     """I5."""
     asked = scenario(environment="staging", safety={"disruptive": True})
@@ -227,7 +245,7 @@ def test_the_shelf_keeps_the_servers_own_apart(tmp_path: Path) -> None:
     (tmp_path / "s" / "own.yaml").write_text(scenario())
     (tmp_path / "s" / "broken.yaml").write_text("a: [")
     (tmp_path / "s" / "no name.yaml").write_text(scenario())
-    shelf = Shelf(config.folders)
+    shelf = Shelf(config.folders, config.limits)
     assert shelf.put("mine", scenario(description="d").encode())
     assert not shelf.put("mine", scenario(description="e").encode())
     listed = {one.name: one for one in shelf.listed()}

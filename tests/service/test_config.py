@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 import yaml
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from loadgen.errors import ScenarioError
 from loadgen.service import ServiceConfig, load_config
+from loadgen.service.config import TargetKeys
 from tests.service.conftest import plain_config
 
 
@@ -70,6 +71,24 @@ def test_tls_or_a_proxy_that_speaks_it_opens_other_addresses() -> None:
         assert found.listen.secure
     with pytest.raises(ValidationError):
         ServiceConfig.model_validate({"version": 1, "listen": {"host": "0.0.0.0"}})
+
+
+def urls_of(model: Any, before: str = "") -> set[str]:
+    """Fields that hold a URL, as their checks say."""
+    found = set()
+    for name, field in model.model_fields.items():
+        if "_url" in repr(field.metadata) + repr(field.annotation):
+            found.add(f"{before}{name}")
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            found |= urls_of(field.annotation, f"{before}{name}.")
+    return found
+
+
+def test_a_new_key_that_holds_a_url_is_not_overlooked() -> None:
+    """I8: what `all_urls` names is all there is; a proxy is refused."""
+    assert urls_of(TargetKeys) == {
+        "url", "urls", "metrics_urls", "health_url", "proxy", "telemetry.gpu_metrics_urls"
+    }  # fmt: skip
 
 
 def test_every_url_of_a_target_is_known() -> None:

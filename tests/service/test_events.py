@@ -31,7 +31,7 @@ async def test_a_first_look_is_a_snapshot_and_what_comes_after_it() -> None:
     events = told(2)
     events.publish("segment", {"stage": "c2"})
     events.publish("look", {"run_s": 1.0})
-    watcher = events.watch(None, lambda: ROW)
+    watcher = events.watch(None, ROW)
     events.publish("ended", ROW)
     first, *rest = await all_of(watcher)
     assert first[:2] == (4, "snapshot")
@@ -44,27 +44,27 @@ async def test_a_first_look_is_a_snapshot_and_what_comes_after_it() -> None:
 async def test_what_was_missed_comes_again_and_nothing_twice() -> None:
     events = told(5)
     events.publish("ended", ROW)
-    assert [n for n, _, _ in await all_of(events.watch("b.3", lambda: ROW))] == [4, 5, 6]
-    assert await all_of(events.watch("b.6", lambda: ROW)) == []
+    assert [n for n, _, _ in await all_of(events.watch("b.3", ROW))] == [4, 5, 6]
+    assert await all_of(events.watch("b.6", ROW)) == []
 
 
 @pytest.mark.parametrize("last", ["", "x", "b.", "b.-1", "b.99", "c.3", "b.3.3", "b.٣", "b." + "9" * 40])
 async def test_an_id_that_cannot_be_told_from_gets_a_snapshot(last: str) -> None:
     events = told(5)
     events.publish("ended", ROW)
-    assert [kind for _, kind, _ in await all_of(events.watch(last, lambda: ROW))] == ["snapshot"]
+    assert [kind for _, kind, _ in await all_of(events.watch(last, ROW))] == ["snapshot"]
 
 
 async def test_an_id_that_is_not_kept_any_more_gets_a_snapshot() -> None:
     events = told(KEPT + 10)
     events.publish("ended", ROW)
-    assert [kind for _, kind, _ in await all_of(events.watch("b.5", lambda: ROW))] == ["snapshot"]
-    assert len(await all_of(events.watch("b.11", lambda: ROW))) == KEPT
+    assert [kind for _, kind, _ in await all_of(events.watch("b.5", ROW))] == ["snapshot"]
+    assert len(await all_of(events.watch("b.11", ROW))) == KEPT
 
 
 async def test_a_watcher_that_takes_nothing_is_cut_off() -> None:
     events = told(0)
-    watcher, other = events.watch(None, lambda: ROW), events.watch(None, lambda: ROW)
+    watcher, other = events.watch(None, ROW), events.watch(None, ROW)
     for i in range(KEPT + WAITING + 10):
         events.publish("look", {"i": i})
         if i % 100 == 0:
@@ -88,7 +88,7 @@ async def test_a_long_runs_looks_are_thinned() -> None:
 
 async def test_the_end_of_the_service_lets_watchers_go() -> None:
     events = told(1)
-    watcher = events.watch("b.1", lambda: ROW)
+    watcher = events.watch("b.1", ROW)
     events.close()
     assert await all_of(watcher) == []
     assert events.watchers == 0

@@ -28,7 +28,7 @@ def holding(folder: Path, *secrets: str) -> list[str]:
 
 async def test_planted_secrets_are_found_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """I1, I2, I4, I9: not in logs, database, records, reports, metrics, answers, errors, or command lines; neither the
-    keys of targets nor tokens nor prompts."""
+    keys of targets nor tokens nor prompts. And what a run keeps is read by nobody else."""
     monkeypatch.setenv("PLANTED_KEY", KEY)
     config = RehearsalConfig(spec="draft:k=4", model="8b", speed=4.0, api_key_env="PLANTED_KEY")
     async with rehearsal_server(config) as url:
@@ -61,5 +61,8 @@ async def test_planted_secrets_are_found_nowhere(tmp_path: Path, monkeypatch: py
     assert not [text[:300] for text in answers if any(secret in text for secret in secrets)]
     assert not any(secret in json.dumps(every) for secret in secrets)
     assert sorted(holding(tmp_path, *secrets)) == ["key", "service.yaml"]
+    records = [path for folder in ("runs", "uploads") for path in (tmp_path / folder, *(tmp_path / folder).rglob("*"))]
+    assert len(records) > 10
+    assert [str(path) for path in records if path.stat().st_mode & 0o077] == []
     rows = list(sqlite3.connect(tmp_path / "specload.db").iterdump())
     assert not any(secret in row for row in rows for secret in secrets)

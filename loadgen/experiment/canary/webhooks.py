@@ -24,7 +24,7 @@ import orjson
 from pydantic import SecretStr
 
 from loadgen.errors import ScenarioError
-from loadgen.redact import Redactor, printable
+from loadgen.redact import Redactor, one_line
 from loadgen.scenario import Reach, Webhook, read_secret
 
 HookResult = Literal["delivered", "failed", "dropped", "dry_run"]
@@ -201,5 +201,5 @@ class _Channel:
         except (TimeoutError, httpx.TimeoutException):
             return True, f"no answer within {self._hook.timeout_s:g} s"
         except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
-            return True, printable(self._redact(f"{type(error).__name__}: {error}"))[:200]
+            return True, one_line(self._redact(f"{type(error).__name__}: {error}"))[:200]
         return (None if 200 <= status < 300 else status in _AGAIN), f"HTTP {status}"

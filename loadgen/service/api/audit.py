@@ -23,11 +23,13 @@ def audit(
 ) -> AuditOut:
     log = service.registry.audit
     rows = log.select(before=before, who=who, limit=limit + 1)
+    state = log.state()
     return AuditOut(
         entries=[AuditEntryOut(**asdict(row)) for row in rows[:limit]],
         next=rows[limit - 1].number if len(rows) > limit else None,
         head=log.head(),
-        broken_at=log.broken_at(),
+        verified=state.verified,
+        broken_at=state.broken_at,
     )
 
 

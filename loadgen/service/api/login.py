@@ -17,6 +17,7 @@ from loadgen.service.access import (
 )
 from loadgen.service.api.base import router_of
 from loadgen.service.pages.render import HEADERS, html
+from loadgen.service.patience import PEER
 from loadgen.service.problems import Problem
 from loadgen.service.state import Service
 
@@ -61,10 +62,10 @@ async def login(service: ServiceOf, request: Request) -> Response:
     form = await form_of(request)
     identity = await known(service, seen, form.get("token", "").strip())
     if identity is None:
-        service.failures.take(seen.address or "unknown")
         service.refused("unknown")
         return login_page(form.get("next", HOME), "This token is not known.", 401)
     seen.identity, seen.subject = identity, None
+    service.connections.known(request.scope.get(PEER))
     cookie, session = service.sessions.begin(identity)
     response = RedirectResponse(local_path(form.get("next", HOME)), 303)
     _set(response, service, cookie_name(service), cookie, http_only=True)

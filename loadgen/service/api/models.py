@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from loadgen.service.registry import RunState
 
 #: Values that an override may have.
-Value = bool | int | float | str | None
+Value = bool | int | Annotated[float, Field(allow_inf_nan=False)] | str | None
 
 
 def _kept(value: dict[str, Any]) -> dict[str, Any]:
@@ -210,7 +210,10 @@ class AuditOut(BaseModel):
     entries: list[AuditEntryOut]
     next: int | None
     head: str = Field(description="hash of the newest entry: kept elsewhere, it shows whether the end was cut off")
-    broken_at: int | None = Field(description="number of the first entry that is not what was written; null: all are")
+    verified: int = Field(description="number of the newest entry that was read and is what was written, as all before")
+    broken_at: int | None = Field(
+        description="number of the first entry that is not what was written; null: none was found"
+    )
 
 
 class MeOut(BaseModel):

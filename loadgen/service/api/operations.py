@@ -37,7 +37,7 @@ def ready(service: ServiceOf, response: Response) -> ReadyOut:
 def metrics(service: ServiceOf, request: Request) -> Response:
     for state, n in service.registry.runs.count().items():
         service.metrics.set("service_runs", n, state=state)
-    service.metrics.set("service_watchers", service.runner.watchers)
+    service.metrics.set("service_watchers", service.watching.open)
     encode, content_type = choose_encoder(request.headers.get("accept", ""))
     return Response(encode(service.page), headers={"Content-Type": content_type})
 

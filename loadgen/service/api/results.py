@@ -13,7 +13,7 @@ from loadgen.errors import ScenarioError, SpecloadError
 from loadgen.service.access import ServiceOf
 from loadgen.service.api.base import RunId, router_of
 from loadgen.service.api.models import VerdictOut
-from loadgen.service.api.runs import row_of
+from loadgen.service.api.runs import run_of
 from loadgen.service.background import Busy, Job, JobFailed
 from loadgen.service.jobs import compared, recomputed
 from loadgen.service.problems import Problem
@@ -37,7 +37,7 @@ async def summary(service: ServiceOf, run_id: RunId) -> Response:
 
 @router.get("/runs/{run_id}/verdict", summary="The verdict, for pipelines: always 200")
 async def verdict(service: ServiceOf, run_id: RunId) -> VerdictOut:
-    row = row_of(service, run_id)
+    row = await run_of(service, run_id)
     details = None if row.path is None else await run_in_threadpool(_json, Path(row.path) / "verdict.json")
     word = row.verdict if row.verdict in _WORDS else None
     return VerdictOut(
@@ -65,15 +65,15 @@ async def compare(
     first: Annotated[str, Query(max_length=128, description="id of the run to compare with")],
     second: Annotated[str, Query(max_length=128, description="id of the run that is judged")],
 ) -> dict[str, Any]:
-    paths = [str(_path(row_of(service, run_id))) for run_id in (first, second)]
+    paths = [str(_path(await run_of(service, run_id))) for run_id in (first, second)]
     found: dict[str, Any] = await _worked(service, compared, *paths)
     return found
 
 
 async def _file(service: Service, run_id: str, name: str) -> bytes:
     """A file of the run directory; made from the records where it is not there. Raises Problem."""
-    file = _path(row_of(service, run_id)) / name
-    if not file.exists():
+    file = _path(await run_of(service, run_id)) / name
+    if not await run_in_threadpool(file.exists):
         await _worked(service, recomputed, str(file.parent))
     try:
         return await run_in_threadpool(file.read_bytes)

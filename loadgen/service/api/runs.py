@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
+from functools import partial
 from typing import Annotated
 
 from fastapi import Header, Query, Response
+from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 from starlette.requests import Request
 
@@ -14,15 +14,13 @@ from loadgen.service.access import ServiceOf, Who, seen_of
 from loadgen.service.api.base import RunId, router_of
 from loadgen.service.api.models import RunOut, RunsOut, RunStart, StopOut
 from loadgen.service.asking import ask_for
-from loadgen.service.events import RunEvents, TooSlow, Watcher
 from loadgen.service.problems import Problem, not_found
 from loadgen.service.registry import RunFilter, RunRow, RunState
-from loadgen.service.runner.queue import NotNow
+from loadgen.service.runner.keeping import NotNow
 from loadgen.service.state import Service
+from loadgen.service.watching import Stream, settled
 
 router = router_of("runs")
-#: A comment, so that proxies and clients see that the stream lives.
-HEARTBEAT_S = 15.0
 Key = Annotated[
     str | None,
     Header(
@@ -70,25 +68,26 @@ def run(service: ServiceOf, run_id: RunId) -> RunOut:
 
 @router.post("/runs/{run_id}/stop", summary="Stop a run: drain, and cut the second time")
 async def stop_run(service: ServiceOf, who: Who, run_id: RunId) -> StopOut:
-    row_of(service, run_id)
+    await run_of(service, run_id)
     try:
-        return StopOut(id=run_id, how=service.runner.stop(run_id, who.name))
+        return StopOut(id=run_id, how=await service.runner.stop(run_id, who.name))
     except NotNow as error:
         raise Problem(409, "not-now", str(error)) from None
 
 
 @router.delete("/runs/{run_id}", summary="Delete the records of an ended run; it stays listed as deleted")
 async def delete_run(service: ServiceOf, who: Who, run_id: RunId) -> RunOut:
-    row_of(service, run_id)
+    await run_of(service, run_id)
     try:
-        return _out(service.runner.delete(run_id, who.name))
+        return _out(await service.runner.delete(run_id, who.name))
     except NotNow as error:
         raise Problem(409, "not-now", str(error)) from None
 
 
 @router.get("/runs/{run_id}/live", summary="What there is to know of a run now: its row, segment, looks")
 async def live(service: ServiceOf, run_id: RunId) -> dict[str, object]:
-    return service.runner.events(run_id).snapshot(row_of(service, run_id).shown())
+    row, told = await settled(partial(row_of, service, run_id), service.runner.events)
+    return told.snapshot(row.shown())
 
 
 @router.get(
@@ -99,38 +98,23 @@ async def live(service: ServiceOf, run_id: RunId) -> dict[str, object]:
 )
 async def events(
     service: ServiceOf,
+    who: Who,
     run_id: RunId,
     last_event_id: Annotated[str | None, Header(max_length=64)] = None,
 ) -> StreamingResponse:
-    row = row_of(service, run_id)
-    if service.runner.watchers >= service.config.limits.watchers:
-        raise Problem(
-            503, "too-many-watchers", "too many streams are open (limits.watchers)", headers={"Retry-After": "30"}
-        )
-    told = service.runner.events(run_id)
-    watcher = told.watch(last_event_id, lambda: service.registry.runs.one(row.id).shown())
-    return StreamingResponse(
-        _frames(told, watcher), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"}
-    )
-
-
-async def _frames(told: RunEvents, watcher: Watcher) -> AsyncIterator[bytes]:
+    service.watching.take(who.name)
     try:
-        yield b"retry: 2000\n\n"
-        while True:
-            try:
-                async with asyncio.timeout(HEARTBEAT_S):
-                    event = await watcher.take()
-            except TimeoutError:
-                yield b": still there\n\n"
-                continue
-            if event is None:
-                return
-            yield event.frame(told.boot)
-    except TooSlow:
-        return
-    finally:
-        told.leave(watcher)
+        row, told = await settled(partial(row_of, service, run_id), service.runner.events)
+        watcher = told.watch(last_event_id, row.shown())
+    except BaseException:
+        service.watching.leave(who.name)
+        raise
+    return Stream(told, watcher, partial(service.watching.leave, who.name))
+
+
+async def run_of(service: Service, run_id: str) -> RunRow:
+    """As `row_of`, from the service's loop: the database may be waited for."""
+    return await run_in_threadpool(row_of, service, run_id)
 
 
 def row_of(service: Service, run_id: str) -> RunRow:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from fastapi import Body, Response
 from fastapi.concurrency import run_in_threadpool
@@ -15,11 +16,12 @@ from loadgen.service.api.models import CheckedOut, ScenarioCheck, ScenarioOut, S
 from loadgen.service.compose import checked_text
 from loadgen.service.offers import offer, unusable
 from loadgen.service.problems import Problem, not_found
-from loadgen.service.scenarios import Kept, NoScenario, NotOurs, masked
+from loadgen.service.scenarios import Kept, Listed, NoRoom, NoScenario, NotOurs, masked
 from loadgen.service.state import Service, log
 
 router = router_of("scenarios")
 YAML = "application/yaml"
+Found = TypeVar("Found")
 
 
 @router.get("/scenarios", summary="All scenarios by name")
@@ -29,8 +31,7 @@ def scenarios(service: ServiceOf) -> ScenariosOut:
 
 @router.get("/scenarios/{name}", summary="One scenario and its text")
 def scenario(service: ServiceOf, name: ScenarioName) -> ScenarioTextOut:
-    kept = kept_of(service, name)
-    listed = next(one for one in service.shelf.listed() if one.name == name)
+    kept, listed = _found(service, name)
     return ScenarioTextOut(**asdict(listed), text=service.redact(masked(kept)))
 
 
@@ -57,18 +58,21 @@ async def put_scenario(
 ) -> ScenarioOut:
     """Its arms name targets, and nothing in it names URLs, files, commands, headers or keys."""
     try:
-        checked_text(text, name, uploaded=True)
+        async with service.reading:
+            await run_in_threadpool(checked_text, text, name, uploaded=True)
         new = await run_in_threadpool(service.shelf.put, name, text)
     except ScenarioError as error:
         raise unusable(service, error) from None
     except NotOurs:
         raise Problem(409, "not-yours", f"{name} is a scenario of the server's folder: choose another name") from None
+    except NoRoom as error:
+        raise Problem(507, "uploads-full", str(error)) from None
     except StorageError as error:
         log.error("%s", error)
         raise Problem(507, "storage", "the scenario cannot be kept; see the service's log") from None
     response.status_code = 201 if new else 200
-    listed = await run_in_threadpool(service.shelf.listed)
-    return ScenarioOut(**asdict(next(one for one in listed if one.name == name)))
+    _, listed = await run_in_threadpool(_found, service, name)
+    return ScenarioOut(**asdict(listed))
 
 
 @router.delete("/scenarios/{name}", status_code=204, summary="Delete an uploaded scenario")
@@ -87,8 +91,17 @@ def delete_scenario(service: ServiceOf, name: ScenarioName) -> None:
 
 def kept_of(service: Service, name: str) -> Kept:
     """Raises Problem."""
+    return _of_shelf(service.shelf.get, name)
+
+
+def _found(service: Service, name: str) -> tuple[Kept, Listed]:
+    """Raises Problem."""
+    return _of_shelf(service.shelf.look, name)
+
+
+def _of_shelf(get: Callable[[str], Found], name: str) -> Found:
     try:
-        return service.shelf.get(name)
+        return get(name)
     except NoScenario:
         raise not_found(f"scenario {name}") from None
     except StorageError as error:

@@ -32,7 +32,7 @@ async def compare_page(
     chosen = [one for one in (run or []) if one] or [one for one in (first.strip(), second.strip()) if one]
     if not chosen:
         return await _choose(request, service)
-    rows = [service.registry.runs.find(run_id) for run_id in chosen]
+    rows = [await run_in_threadpool(service.registry.runs.find, run_id) for run_id in chosen]
     known = [row for row in rows if row is not None]
     unknown = [run_id[:128] for run_id, row in zip(chosen, rows, strict=True) if row is None]
     if unknown or len(known) != 2 or known[0].id == known[1].id:

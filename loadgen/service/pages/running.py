@@ -10,7 +10,7 @@ from fastapi.responses import RedirectResponse
 
 from loadgen.service.access import ServiceOf, Who
 from loadgen.service.api.base import RunId, router_of
-from loadgen.service.api.runs import delete_run, row_of, stop_run
+from loadgen.service.api.runs import delete_run, run_of, stop_run
 from loadgen.service.pages.charts import CHARTS
 from loadgen.service.pages.render import page
 from loadgen.service.registry import RunFilter, RunRow, RunState
@@ -23,9 +23,9 @@ MOST_OTHERS = 20
 
 @router.get("/runs/{run_id}", summary="A run as a page", include_in_schema=False)
 async def run_page(request: Request, service: ServiceOf, run_id: RunId) -> Response:
-    row = row_of(service, run_id)
+    row = await run_of(service, run_id)
     if not row.state.over:
-        return _live(request, service, row)
+        return await _live(request, service, row)
     missing = await run_in_threadpool(_missing, row)
     others = await run_in_threadpool(service.registry.runs.select, RunFilter(scenario=row.scenario, limit=MOST_OTHERS))
     comparable = [other for other in others if other.id != row.id and other.state.over and other.path is not None]
@@ -34,7 +34,7 @@ async def run_page(request: Request, service: ServiceOf, run_id: RunId) -> Respo
 
 @router.get("/runs/{run_id}/live", summary="A run as it goes, or went", include_in_schema=False)
 async def live_page(request: Request, service: ServiceOf, run_id: RunId) -> Response:
-    return _live(request, service, row_of(service, run_id))
+    return await _live(request, service, await run_of(service, run_id))
 
 
 @router.post("/runs/{run_id}/stop", summary="Stop the run", include_in_schema=False)
@@ -49,9 +49,10 @@ async def delete(service: ServiceOf, who: Who, run_id: RunId) -> Response:
     return RedirectResponse(f"/runs/{run_id}", 303)
 
 
-def _live(request: Request, service: Service, row: RunRow) -> Response:
+async def _live(request: Request, service: Service, row: RunRow) -> Response:
     active = service.runner.active.get(row.id)
-    ahead = [one for one in service.registry.runs.in_state(RunState.QUEUED) if one.number < row.number]
+    queued = await run_in_threadpool(service.registry.runs.in_state, RunState.QUEUED)
+    ahead = [one for one in queued if one.number < row.number]
     return page(
         request, "live.html", run=row, charts=CHARTS, stopping=active is not None and active.stopped_by is not None,
         ahead=len(ahead), queued=row.state is RunState.QUEUED,

@@ -55,7 +55,7 @@ async def new_run(
         listed = await run_in_threadpool(service.shelf.listed)
         return page(request, "start.html", scenarios=listed)
     kept = await run_in_threadpool(kept_of, service, scenario)
-    row = service.registry.runs.find(again) if again else None
+    row = await run_in_threadpool(service.registry.runs.find, again) if again else None
     given = Given({}, {}, None) if row is None else Given(row.arms, row.overrides, row.time_budget_s)
     return await _form(request, service, kept, given)
 
@@ -106,7 +106,8 @@ async def _form(
     request: Request, service: Service, kept: Kept, given: Given, problems: list[str] | None = None, status: int = 200
 ) -> Response:
     try:
-        document = document_of(kept.data, f"{kept.name}.yaml").value
+        async with service.reading:
+            document = (await run_in_threadpool(document_of, kept.data, f"{kept.name}.yaml")).value
     except ScenarioError as error:
         document, problems = {}, [*(problems or []), *map(service.redact, error.problems)]
     arms = document.get("arms")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from loadgen.service.registry.audit import Audit
+from loadgen.service.registry.audit import Audit, Audited
 from loadgen.service.registry.database import Database, alone
 from loadgen.service.registry.runs import IdempotencyConflict, Runs, utc_now
 from loadgen.service.registry.seen import TargetLooks
@@ -13,6 +13,7 @@ from loadgen.service.registry.types import AuditRow, RunFilter, RunRow, RunState
 __all__ = [
     "Audit",
     "AuditRow",
+    "Audited",
     "IdempotencyConflict",
     "Registry",
     "RunFilter",

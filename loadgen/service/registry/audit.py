@@ -7,10 +7,16 @@ elsewhere (it is in every answer of GET /api/v1/audit) to see that, too.
 from __future__ import annotations
 
 import hashlib
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from threading import Lock
 from typing import Any
 
 import orjson
 
+from loadgen.redact import one_line
 from loadgen.service.registry.database import Database
 from loadgen.service.registry.runs import utc_now
 from loadgen.service.registry.types import AuditRow
@@ -19,13 +25,36 @@ FIRST = "0" * 64
 _SEALED = ("at", "who", "role", "address", "action", "subject", "status", "detail", "previous")
 #: Of one value: who is refused a login chooses what stands here.
 MOST_CHARS = 300
+#: Rows that are read at a time: nobody else waits for the database longer.
+STEP = 1000
+#: Rows that are read for one question (`Audited`), beside those that were read before.
+MOST_STEPS = 5
+#: Rows that were found right are read again after so long.
+AGAIN_S = 86400.0
+log = logging.getLogger("specload.service")
+
+
+@dataclass(frozen=True, slots=True)
+class Audited:
+    """`verified`: number of the newest row that was read and is right, with all before it. `broken_at`: of the first
+    that is not what was written, or does not follow the one before; None: none was found."""
+
+    verified: int
+    broken_at: int | None
 
 
 class Audit:
-    """Thread-safe."""
+    """Thread-safe. `now`: seconds, monotonic."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, now: Callable[[], float] = time.monotonic) -> None:
         self._database = database
+        self._now = now
+        self._verifying = Lock()
+        self._begin()
+        self._broken_at: int | None = None
+
+    def _begin(self) -> None:
+        self._number, self._hash, self._begun_s = 0, FIRST, self._now()
 
     def add(
         self,
@@ -69,19 +98,43 @@ class Audit:
         rows = self._database.rows("SELECT hash FROM audit ORDER BY number DESC LIMIT 1")
         return str(rows[0]["hash"]) if rows else FIRST
 
+    def state(self) -> Audited:
+        """Of what was read so far; the rows since then are read first, as many as can be waited for."""
+        for _ in range(MOST_STEPS):
+            if self.verify():
+                break
+        return Audited(self._number, self._broken_at)
+
     def broken_at(self) -> int | None:
-        """Number of the first row that is not what was written, or does not follow the one before; None: all are."""
-        previous, number = FIRST, 0
-        for row in self._database.rows("SELECT * FROM audit ORDER BY number"):
-            if row["number"] != number + 1 or row["previous"] != previous or seal(dict(row)) != row["hash"]:
-                return int(row["number"])
-            previous, number = row["hash"], row["number"]
-        return None
+        """Of the whole log, however long that takes."""
+        while not self.verify():
+            pass
+        return self._broken_at
+
+    def verify(self) -> bool:
+        """Read on from where one was; whether that is the end, or a row that is not right. From the beginning again
+        once a day: somebody may have written into the file since."""
+        with self._verifying:
+            if self._broken_at is not None:
+                return True
+            if self._now() - self._begun_s > AGAIN_S:
+                self._begin()
+            rows = self._database.rows(
+                "SELECT * FROM audit WHERE number > ? ORDER BY number LIMIT ?", (self._number, STEP)
+            )
+            for row in rows:
+                right = row["number"] == self._number + 1 and row["previous"] == self._hash
+                if not right or seal(dict(row)) != row["hash"]:
+                    self._broken_at = int(row["number"])
+                    log.error("the audit log is not what was written, from row %d on", self._broken_at)
+                    return True
+                self._number, self._hash = row["number"], row["hash"]
+            return len(rows) < STEP
 
 
 def _text(value: str) -> str:
-    """What can be stored of it: half a surrogate pair cannot."""
-    return value[:MOST_CHARS].encode("utf-8", "replace").decode()
+    """On one line, and what can be stored of it: who is refused chooses it."""
+    return one_line(value[:MOST_CHARS])[:MOST_CHARS]
 
 
 def seal(values: dict[str, Any]) -> str:

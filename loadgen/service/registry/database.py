@@ -21,7 +21,7 @@ def alone(path: Path) -> Iterator[None]:
     with the process. Raises StorageError where another service has it."""
     lock = path.with_name(f"{path.name}.lock")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise StorageError(f"{lock}: cannot be written: {error.strerror}") from None
@@ -43,7 +43,7 @@ class Database:
         self.path = path
         self._lock = RLock()
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._connection = sqlite3.connect(path, timeout=10, isolation_level=None, check_same_thread=False)
             path.chmod(0o600)
             self._connection.row_factory = sqlite3.Row

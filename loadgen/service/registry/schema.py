@@ -70,6 +70,10 @@ MIGRATIONS: tuple[str, ...] = (
         found TEXT NOT NULL
     );
     """,
+    # 4: what one of many has done is found without reading the rest
+    """
+    CREATE INDEX audit_by_who ON audit (who, number);
+    """,
 )
 
 

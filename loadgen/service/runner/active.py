@@ -6,7 +6,6 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable
 from typing import Any, Literal
 
 from loadgen.export import MetricsTold
@@ -34,7 +33,6 @@ class ActiveRun:
         lanes: Lanes,
         events: RunEvents,
         redact: Redactor,
-        began: Callable[[str], None],
         spawner: Spawner,
     ) -> None:
         self.id = start.run_id
@@ -45,7 +43,6 @@ class ActiveRun:
         self._lane = lanes.begin()
         self._events = events
         self._redact = redact
-        self._began = began
         self._process = RunProcess(start, redact, self._hear, spawner)
         self._told: MetricsTold | None = None
         self._looks: deque[State] = deque()
@@ -73,6 +70,10 @@ class ActiveRun:
         self.stopped_by = by
         return self._process.stop(by)
 
+    def tell(self, kind: str, data: dict[str, Any]) -> None:
+        """Whoever watches it."""
+        self._events.publish(kind, data)
+
     def kill(self) -> None:
         self._process.kill()
 
@@ -82,7 +83,6 @@ class ActiveRun:
                 self._measured(message)
             case Begun():
                 self._begun_s = time.monotonic()
-                self._began(message.path)
                 self._events.publish("begun", {"segments": message.segments, "requests": message.requests})
             case SegmentTold():
                 self._events.publish("segment", message.model_dump(exclude={"kind"}))

@@ -1,7 +1,7 @@
 """The queue: one run on a target at a time, in the order in which they were asked for.
 
 A run that waits keeps its targets from those that were asked for after it, so that none waits for ever. On the
-service's loop only.
+service's loop only; what asks the registry or the disk is done in threads.
 """
 
 from __future__ import annotations
@@ -9,15 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import sqlite3
-import time
-from collections import OrderedDict
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, Literal
 
 import orjson
 
-from loadgen.errors import SpecloadError
 from loadgen.service.background import Background
 from loadgen.service.config import ServiceConfig
 from loadgen.service.events import RunEvents
@@ -25,28 +22,23 @@ from loadgen.service.lanes import Lanes
 from loadgen.service.outgoing import Refused
 from loadgen.service.registry import Registry, RunRow, RunState, utc_now
 from loadgen.service.runner.active import ActiveRun
+from loadgen.service.runner.keeping import Keeping, NotNow
 from loadgen.service.runner.messages import Ended, Start
-from loadgen.service.runner.recovery import STATES, adopt, after_left, look_at, recompute
-from loadgen.service.runner.retention import erase, too_old
+from loadgen.service.runner.recovery import STATES, after_left, look_at, recompute
 from loadgen.service.runner.spawner import Spawner
+from loadgen.service.runner.telling import Telling
 from loadgen.service.targets import Targets
 from loadgen.service.words import EXIT_CODES
 
 log = logging.getLogger("specload.service")
 
-#: Runs that are over and whose events are still there to be taken up.
-KEPT_EVENTS = 50
-#: How often a run that outlived its service is looked at, and how often folders and retention are.
-ORPHAN_INTERVAL_S, HOUSEKEEPING_INTERVAL_S = 0.5, 60.0
+#: How often a run that outlived its service is looked at.
+ORPHAN_INTERVAL_S = 0.5
 #: After what should not fail has failed: a full disk, a locked database.
 RETRY_S = 5.0
 #: After the second stop, before the process is killed.
 CUT_TIMEOUT_S = 20.0
 RunOver = Callable[[RunRow], None]
-
-
-class NotNow(Exception):
-    """The run is not in a state in which this can be done; the message says which."""
 
 
 class Runner:
@@ -66,15 +58,17 @@ class Runner:
         self._targets = targets
         self._lanes = lanes
         self._background = background
-        self._boot = boot
         self._spawner = Spawner()
         self._active: dict[str, ActiveRun] = {}
         #: runs that a service before this one started, and that are still being written: their targets
         self._orphans: dict[str, frozenset[str]] = {}
-        self._events: OrderedDict[str, RunEvents] = OrderedDict()
+        self._telling = Telling(boot, lambda: self._active)
+        self._keeping = Keeping(config, registry, self._telling, self._orphans, targets.redact)
         self._tasks: set[asyncio.Task[None]] = set()
         self._driving: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()
+        #: held while a run goes from the queue to its process: to whoever stops it, it is in one or the other
+        self._moving = asyncio.Lock()
         self._closing = False
         #: called with the row of every run that is over
         self.on_over: list[RunOver] = []
@@ -87,23 +81,23 @@ class Runner:
     def closing(self) -> bool:
         return self._closing
 
-    @property
-    def watchers(self) -> int:
-        return sum(events.watchers for events in self._events.values())
+    def events(self, row: RunRow) -> RunEvents:
+        """What watchers of the run are told, and were. `row`: as it is by now."""
+        return self._telling.of(row)
 
     async def start(self) -> None:
         """Take up what a service before this one left. Queued runs are still queued."""
-        for row in self._registry.runs.in_state(RunState.RUNNING):
-            self._left(row)
-        await asyncio.to_thread(self._adopt)
+        for row in await asyncio.to_thread(self._registry.runs.in_state, RunState.RUNNING):
+            await self._left(row)
+        await self._keeping.adopt()
         self._spawn(self._pick_for_ever())
-        self._spawn(self._housekeep())
+        self._spawn(self._keeping.keep_house())
         self._wake.set()
 
-    def _left(self, row: RunRow) -> None:
+    async def _left(self, row: RunRow) -> None:
         path = self._folder / row.id
-        values, still_written = after_left(row, path)
-        self._registry.runs.change(row.id, ended=utc_now(), **values)
+        values, still_written = await asyncio.to_thread(after_left, row, path)
+        await asyncio.to_thread(self._registry.runs.change, row.id, ended=utc_now(), **values)
         log.warning("run %s was running when the service ended: %s", row.id, values["state"].value)
         if still_written:
             self._orphans[row.id] = frozenset(row.arms.values())
@@ -116,15 +110,18 @@ class Runner:
         while (found := await asyncio.to_thread(look_at, path)).state == "running":  # noqa: ASYNC110  (no child of ours)
             await asyncio.sleep(ORPHAN_INTERVAL_S)
         del self._orphans[run_id]
-        self._registry.runs.change(run_id, ended=utc_now(), verdict=found.verdict, validity=found.validity)
+        await asyncio.to_thread(
+            self._registry.runs.change, run_id, ended=utc_now(), verdict=found.verdict, validity=found.validity
+        )
         await recompute(self._registry, self._background, run_id, path)
         self._wake.set()
 
     async def close(self) -> None:
         """Stop what runs, as Ctrl-C does; what takes too long is cut, then killed. Queued runs stay queued."""
         self._closing = True
-        for run in self._active.values():
-            run.stop("the end of the service")
+        async with self._moving:
+            for run in self._active.values():
+                run.stop("the end of the service")
         if not await self._none_active(self._config.stop_timeout_s):
             for run in self._active.values():
                 run.stop("the end of the service")
@@ -132,8 +129,7 @@ class Runner:
                 for run in self._active.values():
                     run.kill()
                 await self._none_active(CUT_TIMEOUT_S)
-        for events in self._events.values():
-            events.close()
+        self._telling.close()
         self._spawner.close()
         for task in list(self._tasks):
             task.cancel()
@@ -157,55 +153,31 @@ class Runner:
 
     def asked(self, row: RunRow) -> None:
         """A run was put into the registry."""
-        self.events(row.id).publish("state", row.shown())
+        self.events(row).publish("state", row.shown())
         self._wake.set()
 
-    def stop(self, run_id: str, who: str) -> Literal["unqueued", "drain", "cut"]:
+    async def stop(self, run_id: str, who: str) -> Literal["unqueued", "drain", "cut"]:
         """Take it from the queue, or let what is in flight drain; a second stop cuts. Raises KeyError, NotNow."""
-        active = self._active.get(run_id)
-        if active is not None:
-            how = active.stop(f"the user {who}")
-            self.events(run_id).publish(
-                "said",
-                {"at": utc_now(), "text": f"{who} asked it to stop ({'draining' if how == 'drain' else 'cutting'})"},
-            )
-            return how
-        values = {
-            "reason": f"taken from the queue by {who}",
-            "ended": utc_now(),
-            "exit_code": EXIT_CODES["interrupted"],
-        }
-        row = self._registry.runs.move(run_id, RunState.QUEUED, state=RunState.STOPPED, **values)
+        async with self._moving:
+            active = self._active.get(run_id)
+            if active is not None:
+                how = active.stop(f"the user {who}")
+                doing = "draining" if how == "drain" else "cutting"
+                active.tell("said", {"at": utc_now(), "text": f"{who} asked it to stop ({doing})"})
+                return how
+            row = await asyncio.to_thread(
+                self._registry.runs.move, run_id, RunState.QUEUED, state=RunState.STOPPED,
+                reason=f"taken from the queue by {who}", ended=utc_now(), exit_code=EXIT_CODES["interrupted"],
+            )  # fmt: skip
         if row is None:
-            state = self._registry.runs.one(run_id).state
+            state = (await asyncio.to_thread(self._registry.runs.one, run_id)).state
             raise NotNow(f"the run is {state.value}: only a queued or running one can be stopped")
         self._over(row)
         return "unqueued"
 
-    def delete(self, run_id: str, who: str) -> RunRow:
+    async def delete(self, run_id: str, who: str) -> RunRow:
         """Its records go from the disk; the row stays. Raises KeyError, NotNow."""
-        row = self._registry.runs.one(run_id)
-        if row.state is RunState.DELETED:
-            return row
-        if not row.state.over or run_id in self._orphans:
-            raise NotNow(f"the run is {row.state.value}: stop it first, and delete it when it has ended")
-        if row.path is not None and (problem := erase(Path(row.path), self._folder, run_id)) is not None:
-            raise NotNow(problem)
-        self._events.pop(run_id, None)
-        return self._registry.runs.change(run_id, state=RunState.DELETED, reason=f"deleted by {who}", path=None)
-
-    def events(self, run_id: str) -> RunEvents:
-        """What watchers of the run are told, and were."""
-        found = self._events.get(run_id)
-        if found is None:
-            found = self._events[run_id] = RunEvents(self._boot)
-            row = self._registry.runs.find(run_id)
-            if row is not None and row.state.over:
-                found.publish("ended", row.shown())
-            idle = [k for k, e in self._events.items() if not e.watchers and k not in self._active and k != run_id]
-            for name in idle[: max(0, len(self._events) - KEPT_EVENTS)]:
-                del self._events[name]
-        return found
+        return await self._keeping.delete(run_id, who)
 
     async def _pick_for_ever(self) -> None:
         while True:
@@ -221,7 +193,7 @@ class Runner:
     async def _pick(self) -> None:
         """Start every run that may start now."""
         taken = {name for run in self._active.values() for name in run.targets}.union(*self._orphans.values())
-        for row in self._registry.runs.in_state(RunState.QUEUED):
+        for row in await asyncio.to_thread(self._registry.runs.in_state, RunState.QUEUED):
             names = frozenset(row.arms.values())
             if self._closing or len(self._active) >= self._config.limits.runs_at_once:
                 return
@@ -233,25 +205,28 @@ class Runner:
         try:
             start, servers = await self._placed(row)
         except Refused as error:
-            self._refused(row, EXIT_CODES["target"], str(error))
+            await self._refused(row, EXIT_CODES["target"], str(error))
             return True
         except KeyError as error:
-            self._refused(row, EXIT_CODES["usage"], f"there is no target {error.args[0]} any more")
+            await self._refused(row, EXIT_CODES["usage"], f"there is no target {error.args[0]} any more")
             return True
         if any(servers & run.servers for run in self._active.values()):
             return False
-        moved = self._registry.runs.move(row.id, RunState.QUEUED, state=RunState.RUNNING, started=utc_now())
-        if moved is None:
-            return True
-        run = ActiveRun(
-            start, names, servers, self._lanes, self.events(row.id), self._targets.redact,
-            lambda path: self._began(row.id, path), self._spawner,
-        )  # fmt: skip
-        self._active[row.id] = run
-        self.events(row.id).publish("state", moved.shown())
-        driving = self._spawn(self._run(run))
-        self._driving.add(driving)
-        driving.add_done_callback(self._driving.discard)
+        async with self._moving:
+            if self._closing:
+                return False
+            moved = await asyncio.to_thread(
+                self._registry.runs.move, row.id, RunState.QUEUED, state=RunState.RUNNING, started=utc_now()
+            )
+            if moved is None:
+                return True
+            events = self.events(moved)
+            run = ActiveRun(start, names, servers, self._lanes, events, self._targets.redact, self._spawner)
+            self._active[row.id] = run
+            events.publish("state", moved.shown())
+            driving = self._spawn(self._run(run))
+            self._driving.add(driving)
+            driving.add_done_callback(self._driving.discard)
         return True
 
     async def _placed(self, row: RunRow) -> tuple[Start, frozenset[tuple[str, int]]]:
@@ -278,18 +253,11 @@ class Runner:
             time_budget_s=row.time_budget_s,
         )
 
-    def _began(self, run_id: str, path: str) -> None:
-        """Not told now, it is told at the end."""
-        try:
-            self._registry.runs.change(run_id, path=path)
-        except sqlite3.Error as error:
-            log.error("run %s: the registry takes no writes: %s", run_id, error)
-
     async def _ended(self, run_id: str, **values: Any) -> RunRow:
         """Written once the registry takes it: a run that is over must not stay listed as running."""
         while True:
             try:
-                return self._registry.runs.change(run_id, **values)
+                return await asyncio.to_thread(self._registry.runs.change, run_id, **values)
             except sqlite3.Error as error:
                 log.error("run %s has ended, and the registry takes no writes: %s; tried again", run_id, error)
                 await asyncio.sleep(RETRY_S)
@@ -307,54 +275,29 @@ class Runner:
                 )  # fmt: skip
                 if row.path is not None:
                     await recompute(self._registry, self._background, run.id, path)
-                    row = self._registry.runs.one(run.id)
+                    row = await asyncio.to_thread(self._registry.runs.one, run.id)
         finally:
             del self._active[run.id]
             self._wake.set()
         self._over(row)
 
-    def _refused(self, row: RunRow, code: int, why: str) -> None:
-        moved = self._registry.runs.move(
-            row.id, RunState.QUEUED, state=RunState.FAILED, reason=why, exit_code=code, ended=utc_now()
-        )
+    async def _refused(self, row: RunRow, code: int, why: str) -> None:
+        moved = await asyncio.to_thread(
+            self._registry.runs.move, row.id, RunState.QUEUED,
+            state=RunState.FAILED, reason=why, exit_code=code, ended=utc_now(),
+        )  # fmt: skip
         if moved is not None:
             self._over(moved)
 
     def _over(self, row: RunRow) -> None:
         log.info("run %s is %s%s", row.id, row.state.value, f": {row.reason}" if row.reason else "")
-        self.events(row.id).publish("ended", row.shown())
+        self._telling.ended(row)
         for tell in self.on_over:
             tell(row)
 
     @property
     def _folder(self) -> Path:
         return self._config.folders.runs.absolute()
-
-    def _adopt(self) -> None:
-        for row in adopt(self._registry, self._folder):
-            log.info("run %s was found on the disk: %s", row.id, row.state.value)
-
-    async def _housekeep(self) -> None:
-        while True:
-            try:
-                self._retain()
-                await asyncio.sleep(HOUSEKEEPING_INTERVAL_S)
-                await asyncio.to_thread(self._adopt)
-            except (sqlite3.Error, OSError, SpecloadError) as error:
-                log.error("housekeeping failed: %s; tried again", self._targets.redact(str(error)))
-                await asyncio.sleep(RETRY_S)
-
-    def _retain(self) -> None:
-        """Delete what the configuration does not keep."""
-        keys = self._config.retention
-        over = self._registry.runs.in_state(*(s for s in RunState if s.over and s is not RunState.DELETED))
-        for run_id in too_old(over, keys.days, keys.runs, time.time()):
-            try:
-                self.delete(run_id, "retention")
-            except NotNow as error:
-                log.warning("run %s is not deleted: %s", run_id, error)
-            else:
-                self._registry.audit.add("retention", "run.delete", subject=run_id)
 
 
 def overrides_of(overrides: dict[str, Any]) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,7 +91,7 @@ async def recompute(registry: Registry, background: Background, run_id: str, pat
     except (SpecloadError, Busy, JobFailed) as error:
         log.error("run %s: its summary cannot be made: %s", run_id, error)
         return
-    registry.runs.change(run_id, verdict=verdict, validity=validity)
+    await asyncio.to_thread(registry.runs.change, run_id, verdict=verdict, validity=validity)
 
 
 def adopt(registry: Registry, folder: Path) -> list[RunRow]:

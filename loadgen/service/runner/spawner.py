@@ -15,6 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 #: Below whatever drives load; above the background process.
 NICE = 5
+#: Records are the service's own: answers and prompts may be in them.
+UMASK = 0o077
 
 
 class Spawner:
@@ -29,7 +31,9 @@ class Spawner:
 
         def popen() -> subprocess.Popen[bytes]:
             pipe = subprocess.PIPE
-            return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0, start_new_session=True)
+            return subprocess.Popen(
+                command, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0, start_new_session=True, umask=UMASK
+            )
 
         return await asyncio.get_running_loop().run_in_executor(self._thread, popen)
 

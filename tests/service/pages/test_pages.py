@@ -301,14 +301,15 @@ async def test_the_audit_log_is_paged_and_says_when_it_is_broken(opened) -> None
         for number in range(120):
             audit.add("robot", f"did {number}")
         page = await look(service, "/audit?who=robot")
-        assert "all of them are as they were written" in page.words
+        assert "are as they were written" in page.words
         assert len(page.all("tr")) == 101
         (older,) = [a.attributes["href"] for a in page.all("a") if a.attributes.get("rel") == "next"]
         assert len((await look(service, older)).all("tr")) == 21
+        newest = audit.add("robot", "did it again").number
         with service.service.registry.database.transaction() as connection:
             connection.execute("DROP TRIGGER audit_is_not_changed")
-            connection.execute("UPDATE audit SET detail = 'x' WHERE number = 3")
-        assert "not what was written, from entry 3 on" in (await look(service, "/audit")).words
+            connection.execute("UPDATE audit SET detail = 'x' WHERE number = ?", (newest,))
+        assert f"not what was written, from entry {newest} on" in (await look(service, "/audit")).words
 
 
 async def test_assets_are_kept_for_as_long_as_their_text_is_the_same(opened) -> None:
