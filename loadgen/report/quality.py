@@ -15,10 +15,13 @@ BEFORE, AFTER = 24, 32
 #: Where two answers part.
 HERE = "▸"
 _IN_RESULT = "the others stand in quality.json"
-_TONES = {"shown": "bad", "unknown": "warning", "once": "warning", "passing": "warning", "alike": ""}
+_TONES = {
+    "shown": "bad", "wrong_end": "warning", "between": "warning", "unknown": "warning", "once": "warning",
+    "passing": "warning", "alike": "",
+}  # fmt: skip
 _STANDINGS = {
-    "shown": "repeatable", "unknown": "repeatable, near tie?", "once": "seen once", "passing": "not each time",
-    "alike": "numerics",
+    "shown": "repeatable", "wrong_end": "wrong end, not twice", "between": "repeatable, no near tie; its numerics?",
+    "unknown": "repeatable, near tie?", "once": "seen once", "passing": "not each time", "alike": "numerics",
 }  # fmt: skip
 _LOADS = {"greedy": "under load", "alone": "one at a time"}
 
@@ -56,13 +59,20 @@ def _loads(found: QualityResult) -> Table:
 
 
 def _numerics(one: NumericsCompared) -> str:
-    """Of a candidate that parts from the baseline: what its own numerics makes of the limit."""
+    """Of a candidate that parts from the baseline: up to where its own numerics may have made it."""
     if one.p99_nat is None:
-        return ""
-    return (
-        f"{one.arm}: where both say the same its log probabilities are {one.p99_nat:.2g} nat apart (P99 of "
-        f"{one.positions} positions), so a margin up to {one.sure_nat:.3g} nat proves nothing."
-    )
+        if not one.positions:
+            return ""
+        told = f"{one.arm}: numerics not known ({one.reason})"
+    else:
+        told = (
+            f"{one.arm}: where both say the same its log probabilities are {one.p99_nat:.2g} nat apart (P99 of "
+            f"{one.positions} positions)"
+        )
+    if one.sure_nat <= one.near_tie_nat:
+        return f"{told}: its numerics makes no more than a near tie."
+    margin = f"a margin from {one.near_tie_nat:.3g} to {one.sure_nat:.3g} nat"
+    return f"{told}, so {margin} is no near tie and proves nothing."
 
 
 def _differences(found: QualityResult) -> Table:

@@ -31,7 +31,7 @@ def test_length_is_within_a_word_of_what_is_asked(task_type: str) -> None:
 
 
 def test_shortest_prompts_are_meaningful() -> None:
-    """B18: a length of 1 gave an empty prompt elsewhere."""
+    """B18, J5: a length of 1 gave an empty prompt elsewhere."""
     for task_type in TASK_TYPES:
         for chars in (0, 1, 50):
             prompt, _ = generate(task_type, 5, chars)

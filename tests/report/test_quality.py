@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from loadgen.analyze import QualityResult, analyze, without_texts
+from loadgen.analyze import DifferenceShown, QualityResult, analyze, without_texts
 from loadgen.record import open_run
 from loadgen.report import render_experiment, render_html
 
@@ -24,6 +24,12 @@ TEST: dict[str, Any] = {
     "arm": "candidate", "name": "next_token", "p": 0.0001, "adjusted_p": 0.0011, "alarm": True, "value": 0.0971,
     "unit": "distance", "n_baseline": 2400, "n_candidate": 2400, "groups": 12, "detectable": 0.049,
 }  # fmt: skip
+NUMERICS: list[dict[str, Any]] = [
+    {"arm": "candidate", "positions": 230, "p99_nat": 0.1175, "near_tie_nat": 0.1, "sure_nat": 0.235},
+    {"arm": "close", "positions": 100, "p99_nat": 0.04, "near_tie_nat": 0.1, "sure_nat": 0.1},
+    {"arm": "few", "positions": 3, "p99_nat": None, "near_tie_nat": 0.1, "sure_nat": 1.0,
+     "reason": "too few positions"},
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +39,7 @@ def found() -> QualityResult:
         "findings": [{"id": "divergent", "text": "candidate: 1 of 20 cases differ", "numbers": {"cases": 1.0},
                       "conditions": {"arm": "candidate"}, "severity": "bad"}],
         "conditions": {}, "baseline": "plain", "level": 0.002, "near_tie_nat": 0.1, "near_tie_n": 4, "text_kept": True,
+        "numerics": NUMERICS,
         "asked_again": {"questions": 9, "asked": 5, "answered": 4, "unanswered": {"answered 400: no": 1}},
         "arms": [{"arm": "candidate", "state": "fail", "reasons": ["1 of 20 cases differ"]}],
         "passes": [{"stage": "greedy", "kind": "greedy", "arm": "candidate", "passes": 2, "concurrency": 8,
@@ -70,6 +77,19 @@ def test_both_answers_stand_side_by_side_with_the_place_marked(text: str) -> Non
     assert "\x1b" not in text, "no control character of a server reaches the terminal"
 
 
+def test_every_standing_has_a_word(found: QualityResult) -> None:
+    """What is no near tie and may be numerics stands apart from what nobody could say."""
+    words = {
+        "between": "repeatable, no near tie; its numerics? (2/2)", "wrong_end": "wrong end, not twice (2/2)",
+        "unknown": "repeatable, near tie? (2/2)",
+    }  # fmt: skip
+    for standing, word in words.items():
+        one = DifferenceShown.model_validate({**DIFFERENCE, "standing": standing})
+        out = io.StringIO()
+        render_experiment(found.model_copy(update={"differences": [one]}), Console(file=out, width=260, no_color=True))
+        assert word in out.getvalue()
+
+
 def test_a_test_says_what_it_can_find_and_what_was_not_made_is_named(text: str) -> None:
     (row,) = [line for line in text.splitlines() if line.strip().startswith("next_token")]
     assert [cell.strip() for cell in row.split("  ") if cell.strip()] == [
@@ -82,6 +102,12 @@ def test_a_test_says_what_it_can_find_and_what_was_not_made_is_named(text: str) 
 def test_failures_what_was_asked_again_and_empty_known_answers_are_told(text: str) -> None:
     assert "timeout 3" in text
     assert "Near ties: margins up to 0.1 nat, from 4 of the baseline's own." in text
+    assert (
+        "candidate: where both say the same its log probabilities are 0.12 nat apart (P99 of 230 positions), so a "
+        "margin from 0.1 to 0.235 nat is no near tie and proves nothing. close: where both say the same its log "
+        "probabilities are 0.04 nat apart (P99 of 100 positions): its numerics makes no more than a near tie. few: "
+        "numerics not known (too few positions), so a margin from 0.1 to 1 nat is no near tie and proves nothing."
+    ) in " ".join(text.split())
     assert "Asked again at 5 of 9 divergences, 4 answered. Not answered 1: answered 400: no." in text
     assert "no case was right in either arm: says nothing" in text
     assert "their speeds are no performance result" in text

@@ -499,6 +499,15 @@ def test_environment_names_what_matters_and_no_secrets() -> None:
     assert got["model.dtype"].source == "/server_info model_config.dtype"
 
 
+@pytest.mark.parametrize(("env", "told"), [({"VLLM_BATCH_INVARIANT": True}, True), ({}, None)])
+def test_the_mode_of_determinism_is_the_servers_own_word(env: dict[str, Any], told: bool | None) -> None:
+    """H6, H7: set, and not told."""
+    fact = select({"vllm_env": env}).get("kernels.batch_invariant")
+    assert (None if fact is None else (fact.value, fact.source)) == (
+        None if told is None else (told, "/server_info vllm_env.VLLM_BATCH_INVARIANT")
+    )
+
+
 def test_a_null_is_a_setting_and_no_gap() -> None:
     """A server without quantization against one with it is a difference, not something unknown."""
     one, other = (select({"vllm_config": {"model_config": {"quantization": q}}}) for q in (None, "fp8"))

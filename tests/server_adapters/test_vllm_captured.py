@@ -173,6 +173,7 @@ def test_server_info() -> None:
         "kv_cache.prefix_caching": True,
         "kernels.attention_backend": "not set",
         "kernels.enforce_eager": True,
+        "kernels.batch_invariant": False,
         "parallel.tensor": 1,
         "scheduling.async": False,
         "scheduling.chunked_prefill": True,

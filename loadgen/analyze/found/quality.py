@@ -134,8 +134,8 @@ class AskedAgain(Model):
 
 class NumericsCompared(Model):
     """How far a candidate's log probabilities are from the baseline's where both say the same. `near_tie_nat`: margins
-    up to it are near ties; those up to `sure_nat` may be this candidate's numerics, those beyond it are not. `p99_nat`
-    null: too few `positions`."""
+    up to it are near ties; those beyond it and up to `sure_nat` are none, but may be this candidate's numerics; those
+    beyond `sure_nat` are neither. `p99_nat` null: too few `positions`."""
 
     arm: str
     positions: int
@@ -155,9 +155,9 @@ class ArmQuality(Model):
 
 class QualityResult(ExperimentResult):
     """`level`: chance of a false alarm of all tests together. `near_tie_nat`: margins up to it are numerics, from
-    `near_tie_n` of the baseline's own divergences; `numerics`: what each candidate's own widens it to. `determinism`:
-    by arm, the engine's mode as far as it tells. `text_kept` False: texts were dropped, and this result is all that is
-    left of them."""
+    `near_tie_n` of the baseline's own divergences; `numerics`: up to where each candidate's own may have made a
+    difference that is no near tie. `determinism`: by arm, the engine's mode as far as it tells. `text_kept` False:
+    texts were dropped, and this result is all that is left of them."""
 
     kind: Literal["quality"] = "quality"
     baseline: str

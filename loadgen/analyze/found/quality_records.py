@@ -31,13 +31,19 @@ _COLUMNS = (
 #: Names of the events of a quality run.
 ASKED_AGAIN, QUESTIONS, REFERENCE_ACCEPTANCE = "asked_again", "asked_again_all", "acceptance_reference"
 NUMERICS = "numerics"
+#: Drafters that remember more than the answer they are at.
+LEARNING: Mapping[str, str] = {
+    "suffix": "drafts from earlier answers",
+    "custom_class": "is of the server's owner and may learn from answers",
+}
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class QualityRecords:
     """`evidence`: what is compared. `reference_run`: whose acceptance is the reference. `numerics_missing`: by
-    candidate, why its numerics could not be asked for."""
+    candidate, why its numerics could not be asked for; `acceptance_missing`: likewise, why its acceptance is not
+    compared."""
 
     evidence: Evidence
     passes: list[PassAsked]
@@ -45,6 +51,7 @@ class QualityRecords:
     asked_again: AskedAgain
     reference_run: str | None
     numerics_missing: dict[str, str]
+    acceptance_missing: dict[str, str]
 
 
 def quality_records(run: RunData) -> QualityRecords:
@@ -62,6 +69,8 @@ def quality_records(run: RunData) -> QualityRecords:
     sampled, again = _apart(by_kind.get("sampled", ()), told)
     greedy: dict[Load, list[Output]] = {load: [one for _, one in by_kind[load]] for load in LOADS if by_kind.get(load)}
     reference = next((e for e in run.events if e.name == REFERENCE_ACCEPTANCE), None)
+    accepted = {arm: pair for arm in candidates if (pair := _accepted(by_kind, arm, reference)) is not None}
+    learning = {arm: why for arm in accepted if (why := learns(manifest.arms[arm].spec_method)) is not None}
     evidence = Evidence(
         baseline=baseline,
         candidates=candidates,
@@ -69,7 +78,7 @@ def quality_records(run: RunData) -> QualityRecords:
         sampled=sampled,
         repeated=[one for _, one in by_kind.get("second", ())],
         known={case: (one[0], one[1]) for case, one in (manifest.experiment.get("known") or {}).items()},
-        accepted={arm: pair for arm in candidates if (pair := _accepted(by_kind, arm, reference)) is not None},
+        accepted={arm: pair for arm, pair in accepted.items() if arm not in learning},
         margins=margins_of({key: told for key, told in _told(run.events) if told}),
         numerics={e.data["arm"]: e.data["differences"] for e in _numerics(run.events) if "differences" in e.data},
         prompt_tokens=_prompt_tokens(rows),
@@ -83,6 +92,7 @@ def quality_records(run: RunData) -> QualityRecords:
         _asked_again(run.events),
         None if reference is None else str(reference.data.get("run_id")),
         {e.data["arm"]: str(e.data["reason"]) for e in _numerics(run.events) if e.data.get("reason")},
+        learning,
     )
 
 
@@ -164,6 +174,18 @@ def _accepted(
     if not half:
         return None
     return [a for r, a in now if r in repeats[:half]], [a for r, a in now if r in repeats[-half:]]
+
+
+def learns(method: str | None) -> str | None:
+    """Why acceptance at one time says nothing of that at another: the drafter keeps what it has seen, or may."""
+    if method is None:
+        return (
+            "the drafter's method is not told, and one that learns from answers accepts more each time: name it with "
+            "the arm's spec_method"
+        )
+    if method in LEARNING:
+        return f"the drafter ({method}) {LEARNING[method]}, so that its acceptance rises with every answer it has seen"
+    return None
 
 
 def accepted_of(rows: Sequence[Row], arm: str) -> list[tuple[int, Accepted]]:

@@ -63,9 +63,9 @@ def quality_of(run: RunData) -> QualityResult:
         passes=records.passes,
         loads=load_rows(compared),
         differences=difference_rows(compared),
-        tests=test_rows(compared),
+        tests=test_rows(compared, records.acceptance_missing),
         known=known_rows(compared, records.evidence),
-        acceptance=acceptance_rows(compared, records.reference_run),
+        acceptance=acceptance_rows(compared, records.reference_run, records.acceptance_missing),
         same_seed=records.same_seed,
         determinism=_determinism(run),
     )

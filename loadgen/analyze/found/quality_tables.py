@@ -111,12 +111,17 @@ def _difference(found: Answers, case: CaseCompared) -> DifferenceShown:
     )
 
 
-def test_rows(compared: Compared) -> list[TestMade]:
+def test_rows(compared: Compared, no_acceptance: Mapping[str, str]) -> list[TestMade]:
+    """`no_acceptance`: by candidate, why its acceptance is not compared though it is told."""
     level = per_test_level(max(compared.made, 1), compared.level)
-    return [row for found in compared.answers for row in _tests(found, level)]
+    return [
+        row
+        for found in compared.answers
+        for row in _tests(found, level, no_acceptance.get(found.arm, _NO_ACCEPTANCE))
+    ]
 
 
-def _tests(found: Answers, level: float) -> Iterator[TestMade]:
+def _tests(found: Answers, level: float, no_acceptance: str) -> Iterator[TestMade]:
     for load, name in (("greedy", "noise_floor"), ("alone", "noise_floor_alone")):
         noise = next((one.noise for at, one in found.greedy.items() if at == load), None)
         if noise is not None:
@@ -127,7 +132,7 @@ def _tests(found: Answers, level: float) -> Iterator[TestMade]:
     yield _paired(found, "looping", found.sampled.looping, level)
     yield _paired(found, "formats", found.sampled.formats, level)
     if found.acceptance is None:
-        yield _made(found, "acceptance", None, None, "share", 0, 0, 0, reason=_NO_ACCEPTANCE)
+        yield _made(found, "acceptance", None, None, "share", 0, 0, 0, reason=no_acceptance)
     else:
         yield _paired(found, "acceptance", found.acceptance.compared, level)
 
@@ -191,14 +196,16 @@ def _known(found: Answers) -> KnownCompared:
     )
 
 
-def acceptance_rows(compared: Compared, reference_run: str | None) -> list[AcceptanceCompared]:
+def acceptance_rows(
+    compared: Compared, reference_run: str | None, missing: Mapping[str, str]
+) -> list[AcceptanceCompared]:
     rows = []
     for found in compared.answers:
         one = found.acceptance
         if one is None:
             rows.append(
                 AcceptanceCompared(arm=found.arm, reference_run=reference_run, reference=None, now=None, direction=None,
-                                   p=None, cases=0, reason=_NO_ACCEPTANCE)
+                                   p=None, cases=0, reason=missing.get(found.arm, _NO_ACCEPTANCE))
             )  # fmt: skip
             continue
         rows.append(

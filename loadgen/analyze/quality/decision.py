@@ -8,7 +8,7 @@ from typing import Literal
 from loadgen.analyze.quality.family import per_test_level
 from loadgen.analyze.quality.paired import discordant_needed
 from loadgen.analyze.quality.power import largest_without_correction
-from loadgen.analyze.quality.ties import FEWEST_POSITIONS
+from loadgen.analyze.quality.ties import FEWEST_POSITIONS, NearTieLimit
 from loadgen.analyze.quality.types import QualityTest
 from loadgen.analyze.quality.whole import Answers, Compared, Standing
 
@@ -26,8 +26,9 @@ SAMPLER_REACH: Mapping[str, float] = {
 def decide_answers(found: Answers, compared: Compared, obstacles: Sequence[str] = ()) -> tuple[State, list[str]]:
     """Of one candidate, with why it is no pass, worst first.
 
-    fail: a test of the family alarms, or a greedy answer differs repeatably and not by a near tie. inconclusive: that
-    could not be found out, or too little was asked; `obstacles`: what else stands in the way.
+    fail: a test of the family alarms, or a greedy answer differs repeatably and neither by a near tie nor by what the
+    candidate's numerics may make. inconclusive: that could not be found out, or too little was asked; `obstacles`: what
+    else stands in the way.
     """
     against = [diagnosis.text for diagnosis in found.diagnoses]
     open_ = [*obstacles, *_unsettled(found, compared), *_too_little(found, compared)]
@@ -42,11 +43,22 @@ def counted(found: Answers, standing: Standing) -> int:
 
 def _unsettled(found: Answers, compared: Compared) -> Iterator[str]:
     total = len(found.cases)
+    if wrong := counted(found, "wrong_end"):
+        yield (
+            f"{wrong} of {total} greedy cases have an end that is wrong for certain (text past a stop or max_tokens, "
+            "or an end that nothing made), but not in two passes at one load, or the baseline has one there, too"
+        )
+    if between := counted(found, "between"):
+        yield f"{between} of {total} greedy cases differ repeatably by {_between(found.limit)}"
     if unknown := counted(found, "unknown"):
         yield (
             f"{unknown} of {total} greedy cases differ repeatably, and it is not known whether by a near tie: the arms "
             "were not asked again there, or told no log probabilities that reach far enough"
-            f"{_numerics_unknown(found)}"
+        )
+    if found.limit.too_wide:
+        yield (
+            f"the baseline itself parts by more than rounding: its near ties reach to {found.limit.nat:.3g} nat (P99 "
+            f"of {found.limit.n} of its own divergences), so that differences up to there say nothing"
         )
     if found.limit.too_far:
         yield (
@@ -64,14 +76,12 @@ def _unsettled(found: Answers, compared: Compared) -> Iterator[str]:
             )
 
 
-def _numerics_unknown(found: Answers) -> str:
-    limit = found.limit
-    if limit.nat >= limit.sure_nat:
-        return ""
+def _between(limit: NearTieLimit) -> str:
     needed = "" if limit.numerics_nat is not None else f", and {FEWEST_POSITIONS} are needed"
     return (
-        f"; margins from {limit.nat:.3g} to {limit.sure_nat:.3g} nat may be its numerics, which was compared at "
-        f"{limit.positions} positions{needed}"
+        f"more than a near tie ({limit.nat:.3g} nat), and not by more than the candidate's numerics may make "
+        f"({limit.sure_nat:.3g} nat; numerics was compared at {limit.positions} positions{needed}): neither pass nor "
+        "fail"
     )
 
 

@@ -33,7 +33,8 @@ class Divergence:
     `token_index`: first token that differs (0-based; the shorter one's length where it is the other's beginning);
     None where ids agree or are not told. `char_index`: likewise in the text. Both None where all agrees.
     `margin`: of the tokens there, where it was asked for. `also`: every other kind that holds, so that none is hidden
-    by the first. `why`: a sentence with the numbers.
+    by the first. `why`: a sentence with the numbers. `hard`: the candidate's end is wrong whatever the log
+    probabilities were.
     """
 
     case_id: str
@@ -45,6 +46,7 @@ class Divergence:
     margin: Margin | None
     also: tuple[Kind, ...]
     why: str
+    hard: bool = False
 
     @property
     def at(self) -> int | None:
@@ -73,19 +75,19 @@ def _compare(baseline: Output, candidate: Output, margin: Margin | None, limit: 
     case, repeat = baseline.case_id, baseline.repeat
     token = first_difference(baseline.token_ids, candidate.token_ids)
     char = first_difference(baseline.text, candidate.text)
+    hard = no_matter_of_numerics(baseline, candidate)
     if token is None and char is None:
         if baseline.finish_reason == candidate.finish_reason:
             return Divergence(case, repeat, "identical", None, None, None, None, (), "the same")
         why = ends_for_no_reason(baseline, candidate) or _finishes(baseline, candidate)
-        return Divergence(case, repeat, "finish_reason", None, None, None, None, (), why)
+        return Divergence(case, repeat, "finish_reason", None, None, None, None, (), why, hard)
     holds = dict(_kinds(baseline, candidate, token, char))
-    hard = no_matter_of_numerics(baseline, candidate)
     if margin is not None and near_tie(margin, limit) and not hard:
         holds = {"near_tie": f"{margin.nat:.3g} nat apart, within {limit.nat:.3g}", **holds}
     kind = next(iter(holds))
     also = tuple(other for other in holds if other not in (kind, "divergent"))
     context = None if char is None else _context(baseline.text, candidate.text, char)
-    return Divergence(case, repeat, kind, token, char, context, margin, also, holds[kind])
+    return Divergence(case, repeat, kind, token, char, context, margin, also, holds[kind], hard)
 
 
 def _kinds(baseline: Output, candidate: Output, token: int | None, char: int | None) -> Iterable[tuple[Kind, str]]:

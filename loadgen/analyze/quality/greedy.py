@@ -11,7 +11,7 @@ from loadgen.analyze.quality.endings import no_matter_of_numerics, same_but_for_
 from loadgen.analyze.quality.monte_carlo import MOST_DRAWS
 from loadgen.analyze.quality.paired import NoiseFloor, Paired, divergence_share, paired
 from loadgen.analyze.quality.partings import Parting, parting_of
-from loadgen.analyze.quality.ties import Margin, NearTieLimit, near_tie, near_tie_limit
+from loadgen.analyze.quality.ties import Margin, NearTieLimit, between, near_tie, near_tie_limit
 from loadgen.analyze.quality.types import Output
 
 Pairs = Sequence[tuple[Output, Output]]
@@ -21,11 +21,13 @@ REFERENCE = 0
 
 @dataclass(frozen=True, slots=True)
 class CaseAtLoad:
-    """A case at one load. `settled`: of each of its differing pairs it is known whether it is a near tie. `parted`:
-    where its first differing pair parts."""
+    """A case at one load. `settled`: of each of its differing pairs it is known that it is no near tie, nor the work of
+    the candidate's numerics. `between`: of those of which that is not known the margin is, beyond that of a near tie.
+    `parted`: where its first differing pair parts."""
 
     finding: CaseFinding
     settled: bool
+    between: bool
     parted: Parting | None
 
 
@@ -90,7 +92,7 @@ def greedy_at_load(
     for pair in found:
         by_case.setdefault(pair.found.case_id, []).append(pair)
     findings = case_findings([p.found for p in found], [p.found for p in floor])
-    cases = [_case(finding, by_case[finding.case_id]) for finding in findings]
+    cases = [_case(finding, by_case[finding.case_id], limit) for finding in findings]
     noise = with_unknown = None
     if {p.found.case_id for p in floor} & {p.found.case_id for p in found}:
         settled, all_ = (_excess(floor, found, seed, unknown, most) for unknown in (False, True))
@@ -126,16 +128,18 @@ def _compared(pairs: Pairs, margins: Mapping[str, Margin], limit: NearTieLimit) 
 def _settled(a: Output, b: Output, one: Divergence, parting: Parting | None, limit: NearTieLimit) -> bool:
     """An end that contradicts what was asked is no matter of numerics; an end against a token is one, like two tokens:
     who was not asked about it does not know."""
-    if one.kind in ALIKE or no_matter_of_numerics(a, b):
+    if one.kind in ALIKE or one.hard:
         return True
     if parting is None:
         return same_but_for_the_end(a, b)
     return near_tie(one.margin, limit) is False
 
 
-def _case(finding: CaseFinding, pairs: Sequence[_Pair]) -> CaseAtLoad:
+def _case(finding: CaseFinding, pairs: Sequence[_Pair], limit: NearTieLimit) -> CaseAtLoad:
     parted = next((p.parting for p in pairs if p.found is finding.first), None)
-    return CaseAtLoad(finding, all(p.settled for p in pairs), parted)
+    open_ = [p for p in pairs if not p.settled]
+    known = bool(open_) and all(between(p.found.margin, limit) for p in open_)
+    return CaseAtLoad(finding, not open_, known, parted)
 
 
 def _excess(floor: Sequence[_Pair], found: Sequence[_Pair], seed: int, unknown: bool, most: int) -> Paired:

@@ -44,6 +44,11 @@ class NearTieLimit:
     numerics_nat: float | None = None
 
     @property
+    def too_wide(self) -> bool:
+        """Whether the baseline parts from itself by more than rounding makes: then what is a near tie is not known."""
+        return self.nat > WIDEST_NAT
+
+    @property
     def too_far(self) -> bool:
         """Whether the arms' log probabilities are farther apart than rounding makes them."""
         return self.numerics_nat is not None and NUMERICS_TIMES * self.numerics_nat > WIDEST_NAT
@@ -96,6 +101,11 @@ def with_numerics(limit: NearTieLimit, differences: Sequence[float]) -> NearTieL
     p99 = float(nearest_rank(np.sort(np.abs(np.array(differences))), 99))
     sure_nat = max(limit.nat, min(NUMERICS_TIMES * p99, WIDEST_NAT))
     return replace(limit, sure_nat=sure_nat, positions=n, numerics_nat=p99)
+
+
+def between(found: Margin | None, limit: NearTieLimit) -> bool:
+    """Whether a margin is known to be no near tie, and may be the work of the candidate's own numerics."""
+    return found is not None and limit.nat < found.nat <= limit.sure_nat
 
 
 def near_tie(found: Margin | None, limit: NearTieLimit) -> bool | None:

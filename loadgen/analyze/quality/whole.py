@@ -63,10 +63,12 @@ class Evidence:
     level: float = FAMILY_LEVEL
 
 
-#: What a case's difference amounts to, worst first. shown: repeatable, and no near tie. unknown: repeatable, but nobody
-#: could say whether it is a near tie. once: asked only once. passing: not the same each time.
-Standing = Literal["shown", "unknown", "once", "passing", "alike"]
-STANDINGS: tuple[Standing, ...] = ("shown", "unknown", "once", "passing", "alike")
+#: What a case's difference amounts to, worst first. shown: repeatable, and neither a near tie nor the work of numerics.
+#: wrong_end: an end that is wrong for certain, which was not seen twice, or the baseline has one too. between:
+#: repeatable and no near tie, by no more than the candidate's own numerics may make. unknown: repeatable, and nobody
+#: could say by how much. once: asked only once. passing: not the same each time.
+Standing = Literal["shown", "wrong_end", "between", "unknown", "once", "passing", "alike"]
+STANDINGS: tuple[Standing, ...] = ("shown", "wrong_end", "between", "unknown", "once", "passing", "alike")
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,11 +208,15 @@ def standing(case: CaseAtLoad) -> Standing:
     finding = case.finding
     if finding.kind in ALIKE:
         return "alike"
+    if finding.hard_twice or (finding.repeatable and case.settled):
+        return "shown"
+    if finding.hard:
+        return "wrong_end"
     if finding.repeatable is None:
         return "once"
     if not finding.repeatable:
         return "passing"
-    return "shown" if case.settled else "unknown"
+    return "between" if case.between else "unknown"
 
 
 def _badness(case: CaseCompared) -> tuple[int, bool]:

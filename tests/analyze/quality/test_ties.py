@@ -54,6 +54,12 @@ def test_what_the_candidates_numerics_may_have_made_is_neither_a_near_tie_nor_a_
     assert (near_tie(Margin(1.0), far), near_tie(Margin(1.01), far)) == (None, False)
 
 
+def test_a_limit_that_no_rounding_makes_is_told() -> None:
+    """Up to a hundred of them their P99 is the largest: one garbled answer of the baseline."""
+    limits = [near_tie_limit([Margin(0.02)] * 9 + [Margin(nat)]) for nat in (1.0, 12.0)]
+    assert [(limit.nat, limit.too_wide) for limit in limits] == [(1.0, False), (12.0, True)]
+
+
 def test_without_numerics_a_margin_up_to_a_nat_is_not_known() -> None:
     few = with_numerics(NearTieLimit(0.1), [0.01] * 19)
     assert (few.nat, few.positions, few.numerics_nat) == (0.1, 19, None)

@@ -50,6 +50,8 @@ def evidence(outputs: list[Output], nat: Margin | None = None, **more: Any) -> E
 
 
 OTHER = {0: (1, 2, 9, 9, 9, 9)}
+#: Goes on after the id that ends an answer.
+PAST = {0: (1, 2, 99, 8, 8)}
 
 
 @pytest.mark.parametrize(
@@ -178,13 +180,15 @@ def test_too_little_is_inconclusive_with_its_numbers(output: Make) -> None:
     [
         (
             [],
-            "unknown",
+            "between",
             "inconclusive",
-            "margins from 0.1 to 1 nat may be its numerics, which was compared at 0 positions",
+            "1 of 20 greedy cases differ repeatably by more than a near tie (0.1 nat), and not by more than the "
+            "candidate's numerics may make (1 nat; numerics was compared at 0 positions, and 20 are needed): neither "
+            "pass nor fail",
         ),
         ([0.02] * 100, "shown", "fail", "1 of 20 cases differ"),
-        ([0.02, -0.09] * 50, "unknown", "inconclusive", "margins from 0.1 to 0.18 nat may be its numerics"),
-        ([2.0] * 100, "unknown", "inconclusive", "log probabilities are 2 nat apart (P99 of 100 positions"),
+        ([0.02, -0.09] * 50, "between", "inconclusive", "(0.18 nat; numerics was compared at 100 positions)"),
+        ([2.0] * 100, "between", "inconclusive", "log probabilities are 2 nat apart (P99 of 100 positions"),
     ],
 )
 def test_steady_numerics_of_the_candidate(
@@ -198,7 +202,65 @@ def test_steady_numerics_of_the_candidate(
     got, reasons = decide_answers(found, compared)
     assert (case.standing, got) == (standing, state)
     assert any(said in reason for reason in reasons), reasons
+    assert not any("not known whether by a near tie" in reason for reason in reasons), "it is known to be none"
     assert compared.limit.nat == 0.1, "by the baseline alone"
+
+
+@pytest.mark.parametrize(
+    ("candidate", "second", "base", "standing", "state"),
+    [
+        (PAST, {}, {}, "wrong_end", "inconclusive"),  # in one pass of two
+        ({}, PAST, {}, "wrong_end", "inconclusive"),
+        (PAST, {0: (1, 99, 8)}, {}, "shown", "fail"),  # in both, elsewhere
+        (PAST, PAST, {0: (1, 7, 7)}, "shown", "fail"),  # the baseline flips before it
+        (PAST, PAST, {0: (1, 2, 3, 99, 4)}, "shown", "fail"),  # at one place, before that of the baseline's own
+        (PAST, {0: (1, 99, 8)}, PAST, "wrong_end", "inconclusive"),  # the baseline has one, too
+    ],
+)
+def test_an_end_that_is_wrong_for_certain_never_passes(
+    output: Make,
+    candidate: dict[int, tuple[int, ...]],
+    second: dict[int, tuple[int, ...]],
+    base: dict[int, tuple[int, ...]],
+    standing: Standing,
+    state: str,
+) -> None:
+    """H3: text past a stop fails where two passes have it, and is no pass where one has."""
+    asked = evidence(greedy(output, candidate, second, base=base), Margin(0.05), repeated=second_tokens(output, 400))
+    compared = compare_answers(asked)
+    (found,) = compared.answers
+    (case,) = [c for c in found.cases if c.finding.case_id == "c0"]
+    got, reasons = decide_answers(found, compared)
+    assert (case.standing, case.finding.kind, got) == (standing, "text_after_stop", state)
+    said = "cases go on after a stop" if state == "fail" else "greedy cases have an end"
+    assert reasons[0].startswith(f"1 of 20 {said}")
+    assert all(c.standing == "alike" for c in found.cases if c is not case)
+
+
+def test_one_wrong_end_that_was_asked_once_is_told_as_one(output: Make) -> None:
+    asked = evidence(greedy(output, PAST, passes=1), repeated=second_tokens(output, 400))
+    compared = compare_answers(asked)
+    (found,) = compared.answers
+    assert [c.standing for c in found.cases if c.finding.kind != "identical"] == ["wrong_end"]
+    assert decide_answers(found, compared)[0] == "inconclusive"
+
+
+@pytest.mark.parametrize(("widest", "state"), [(1.0, "pass"), (12.0, "inconclusive")])
+def test_a_baseline_that_parts_by_more_than_rounding_lets_nothing_pass(
+    output: Make, widest: float, state: str
+) -> None:
+    """One garbled answer of the baseline would make a near tie of everything."""
+    asked = evidence(
+        greedy(output, OTHER, base={5: (1, 2, 3, 8)}), Margin(widest), repeated=second_tokens(output, 400)
+    )
+    compared = compare_answers(asked)
+    (found,) = compared.answers
+    got, reasons = decide_answers(found, compared)
+    assert (got, {c.standing for c in found.cases}) == (state, {"alike"})
+    assert reasons == [] or reasons[0].startswith(
+        "the baseline itself parts by more than rounding: its near ties reach to 12 nat (P99 of 1 of its own "
+        "divergences)"
+    )
 
 
 def second_tokens(output: Make, answers: int) -> list[Output]:
