@@ -63,7 +63,7 @@ def test_the_rule_of_near_ties_and_where_it_is_left_is_said() -> None:
         f"From fewer than {FEWEST_POSITIONS} positions numerics is not known",
         f"and then that is so up to {WIDEST_NAT:g} nat",
         f"Where it is more than {WIDEST_NAT:g} nat, the baseline itself parts",
-        f"The level of the family is {FAMILY_LEVEL:.1%}",
+        f"The level of the family is {100 * FAMILY_LEVEL:g} %",
         f"a detectable distance of {largest_without_correction():.3g}",
         f"a shift of {SAMPLER_REACH['mean_logprob']:g} nat or less",
     ):

@@ -70,7 +70,8 @@ def quality_records(run: RunData) -> QualityRecords:
     greedy: dict[Load, list[Output]] = {load: [one for _, one in by_kind[load]] for load in LOADS if by_kind.get(load)}
     reference = next((e for e in run.events if e.name == REFERENCE_ACCEPTANCE), None)
     accepted = {arm: pair for arm in candidates if (pair := _accepted(by_kind, arm, reference)) is not None}
-    learning = {arm: why for arm in accepted if (why := learns(manifest.arms[arm].spec_method)) is not None}
+    facts = {arm: manifest.arms[arm] for arm in accepted if manifest.arms[arm].speculation is not False}
+    learning = {arm: why for arm, one in facts.items() if (why := learns(one.spec_method)) is not None}
     evidence = Evidence(
         baseline=baseline,
         candidates=candidates,

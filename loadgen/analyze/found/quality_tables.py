@@ -115,9 +115,7 @@ def test_rows(compared: Compared, no_acceptance: Mapping[str, str]) -> list[Test
     """`no_acceptance`: by candidate, why its acceptance is not compared though it is told."""
     level = per_test_level(max(compared.made, 1), compared.level)
     return [
-        row
-        for found in compared.answers
-        for row in _tests(found, level, no_acceptance.get(found.arm, _NO_ACCEPTANCE))
+        row for found in compared.answers for row in _tests(found, level, no_acceptance.get(found.arm, _NO_ACCEPTANCE))
     ]
 
 

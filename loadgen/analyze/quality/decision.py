@@ -72,7 +72,7 @@ def _unsettled(found: Answers, compared: Compared) -> Iterator[str]:
         if p is not None and p <= per_test_level(max(compared.made, 1), compared.level) and not against_noise(found):
             yield (
                 f"{_LOADS[load]}, greedy answers differ more often than the baseline's own do (p = {p:.2g}), but in "
-                "part by what may be near ties"
+                "part by what may be near ties, or the candidate's numerics"
             )
 
 

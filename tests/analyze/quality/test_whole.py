@@ -246,13 +246,9 @@ def test_one_wrong_end_that_was_asked_once_is_told_as_one(output: Make) -> None:
 
 
 @pytest.mark.parametrize(("widest", "state"), [(1.0, "pass"), (12.0, "inconclusive")])
-def test_a_baseline_that_parts_by_more_than_rounding_lets_nothing_pass(
-    output: Make, widest: float, state: str
-) -> None:
+def test_a_baseline_that_parts_by_more_than_rounding_lets_nothing_pass(output: Make, widest: float, state: str) -> None:
     """One garbled answer of the baseline would make a near tie of everything."""
-    asked = evidence(
-        greedy(output, OTHER, base={5: (1, 2, 3, 8)}), Margin(widest), repeated=second_tokens(output, 400)
-    )
+    asked = evidence(greedy(output, OTHER, base={5: (1, 2, 3, 8)}), Margin(widest), repeated=second_tokens(output, 400))
     compared = compare_answers(asked)
     (found,) = compared.answers
     got, reasons = decide_answers(found, compared)
