@@ -16,12 +16,13 @@ BEFORE, AFTER = 24, 32
 HERE = "▸"
 _IN_RESULT = "the others stand in quality.json"
 _TONES = {
-    "shown": "bad", "wrong_end": "warning", "between": "warning", "unknown": "warning", "once": "warning",
-    "passing": "warning", "alike": "",
+    "shown": "bad", "wrong_end": "warning", "unsteady": "warning", "between": "warning", "unknown": "warning",
+    "once": "warning", "passing": "warning", "alike": "",
 }  # fmt: skip
 _STANDINGS = {
-    "shown": "repeatable", "wrong_end": "wrong end, not twice", "between": "repeatable, no near tie; its numerics?",
-    "unknown": "repeatable, near tie?", "once": "seen once", "passing": "not each time", "alike": "numerics",
+    "shown": "repeatable", "wrong_end": "wrong end, not twice", "unsteady": "not each time, no near tie",
+    "between": "repeatable, no near tie; its numerics?", "unknown": "repeatable, near tie?", "once": "seen once",
+    "passing": "not each time", "alike": "numerics",
 }  # fmt: skip
 _LOADS = {"greedy": "under load", "alone": "one at a time"}
 

@@ -131,7 +131,7 @@ def _findings(run: RunData, records: QualityRecords, compared: Compared) -> Iter
 
 
 def _of_answers(found: Answers, where: dict[str, Any]) -> Iterator[Finding]:
-    if passing := counted(found, "passing"):
+    if passing := counted(found, "passing") + counted(found, "unsteady"):
         text = (
             f"{found.arm}: {passing} of {len(found.cases)} greedy cases differ, not by a near tie and not the same "
             "each time: look at them; by themselves they are no proof"

@@ -48,6 +48,13 @@ def _unsettled(found: Answers, compared: Compared) -> Iterator[str]:
             f"{wrong} of {total} greedy cases have an end that is wrong for certain (text past a stop or max_tokens, "
             "or an end that nothing made), but not in two passes at one load, or the baseline has one there, too"
         )
+    if unsteady := counted(found, "unsteady"):
+        sure_nat = max(found.limit.sure_nat, found.limit.nat)
+        yield (
+            f"{unsteady} of {total} greedy cases differ by more than a near tie ({found.limit.nat:.3g} nat) and than "
+            f"the candidate's numerics makes ({sure_nat:.3g} nat), but not the same each time: as another request's "
+            "answer or broken state would"
+        )
     if between := counted(found, "between"):
         yield f"{between} of {total} greedy cases differ repeatably by {_between(found.limit)}"
     if unknown := counted(found, "unknown"):

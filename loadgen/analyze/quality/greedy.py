@@ -23,11 +23,12 @@ REFERENCE = 0
 class CaseAtLoad:
     """A case at one load. `settled`: of each of its differing pairs it is known that it is no near tie, nor the work of
     the candidate's numerics. `between`: of those of which that is not known the margin is, beyond that of a near tie.
-    `parted`: where its first differing pair parts."""
+    `proven`: of one of them it is known. `parted`: where its first differing pair parts."""
 
     finding: CaseFinding
     settled: bool
     between: bool
+    proven: bool
     parted: Parting | None
 
 
@@ -139,7 +140,8 @@ def _case(finding: CaseFinding, pairs: Sequence[_Pair], limit: NearTieLimit) -> 
     parted = next((p.parting for p in pairs if p.found is finding.first), None)
     open_ = [p for p in pairs if not p.settled]
     known = bool(open_) and all(between(p.found.margin, limit) for p in open_)
-    return CaseAtLoad(finding, not open_, known, parted)
+    proven = any(p.settled and p.found.kind not in ALIKE for p in pairs)
+    return CaseAtLoad(finding, not open_, known, proven, parted)
 
 
 def _excess(floor: Sequence[_Pair], found: Sequence[_Pair], seed: int, unknown: bool, most: int) -> Paired:

@@ -66,9 +66,12 @@ class Evidence:
 #: What a case's difference amounts to, worst first. shown: repeatable, and neither a near tie nor the work of numerics.
 #: wrong_end: an end that is wrong for certain, which was not seen twice, or the baseline has one too. between:
 #: repeatable and no near tie, by no more than the candidate's own numerics may make. unknown: repeatable, and nobody
-#: could say by how much. once: asked only once. passing: not the same each time.
-Standing = Literal["shown", "wrong_end", "between", "unknown", "once", "passing", "alike"]
-STANDINGS: tuple[Standing, ...] = ("shown", "wrong_end", "between", "unknown", "once", "passing", "alike")
+#: could say by how much. once: asked only once. unsteady: not the same each time, and in one pass or more neither a
+#: near tie nor the work of numerics. passing: not the same each time, and no more is known.
+Standing = Literal["shown", "wrong_end", "unsteady", "between", "unknown", "once", "passing", "alike"]
+STANDINGS: tuple[Standing, ...] = (
+    "shown", "wrong_end", "unsteady", "between", "unknown", "once", "passing", "alike"
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +218,7 @@ def standing(case: CaseAtLoad) -> Standing:
     if finding.repeatable is None:
         return "once"
     if not finding.repeatable:
-        return "passing"
+        return "unsteady" if case.proven else "passing"
     return "between" if case.between else "unknown"
 
 

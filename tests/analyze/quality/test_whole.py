@@ -75,20 +75,30 @@ def test_a_repeatable_difference_fails_only_where_it_is_known_to_be_no_near_tie(
     assert decide_answers(found, compared)[0] == state
 
 
-def test_a_difference_that_does_not_come_again_is_told_and_fails_nothing(output: Make) -> None:
-    """H5: what comes and goes under load."""
-    compared = compare_answers(evidence(greedy(output, OTHER, second={}), Margin(3.0)))
+@pytest.mark.parametrize(
+    ("nat", "standing", "state"),
+    [(Margin(3.0), "unsteady", "inconclusive"), (Margin(0.17), "passing", "pass"), (None, "passing", "pass")],
+)
+def test_a_difference_that_does_not_come_again_fails_nothing(
+    output: Make, nat: Margin | None, standing: Standing, state: str
+) -> None:
+    """H5: what comes and goes under load; it is no pass where neither a near tie nor numerics makes it."""
+    compared = compare_answers(evidence(greedy(output, OTHER, second={}), nat, repeated=second_tokens(output, 400)))
     (found,) = compared.answers
-    assert [c.standing for c in found.cases if c.finding.kind != "identical"] == ["passing"]
+    assert [c.standing for c in found.cases if c.finding.kind != "identical"] == [standing]
     assert found.diagnoses == []
-    assert decide_answers(found, compared)[0] == "inconclusive"
+    got, reasons = decide_answers(found, compared)
+    assert (got, len(reasons)) == (state, int(state == "inconclusive"))
+    assert reasons == [] or reasons[0].startswith(
+        "1 of 20 greedy cases differ by more than a near tie (0.1 nat) and than the candidate's numerics makes (1 nat)"
+    )
 
 
 def test_where_the_baseline_parts_from_itself_nothing_is_repeatable(output: Make) -> None:
     asked = evidence(greedy(output, OTHER, base={0: (1, 7, 7)}))
     margins = {q.key: Margin(0.05 if q.arms[1] == "baseline" else 3.0) for q in questions(asked)}
     (found,) = compare_answers(replace(asked, margins=margins)).answers
-    assert [c.standing for c in found.cases if c.finding.kind != "identical"] == ["passing"]
+    assert [c.standing for c in found.cases if c.finding.kind != "identical"] == ["unsteady"]
 
 
 def test_text_after_a_stop_needs_no_log_probabilities(output: Make) -> None:
