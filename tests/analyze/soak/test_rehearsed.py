@@ -12,7 +12,7 @@ from scipy.stats import beta
 
 from loadgen.analyze import Stability
 from loadgen.analyze.arms import arm_data
-from loadgen.analyze.groups import groups_of
+from loadgen.analyze.groups import stage_groups
 from loadgen.analyze.soak.stability import stability
 from server_adapters.rehearsal import (
     EngineConfig,
@@ -31,8 +31,9 @@ PROMISED = 0.01
 STEADY, WORSE = 310, 5
 #: 44 windows of 5 s each; what is before the first is the warm-up
 SOAK_S, WARM_S = 220.0, 40.0
-#: An engine so slow that a window has about six requests
-USERS, MAX_TOKENS, SLOW = 4, 12, 0.04
+#: An engine so slow that a window has about five requests of five rounds each: little more than a window needs, since
+#: what this test costs is rounds
+USERS, MAX_TOKENS, SLOW, PER_S = 12, 10, 0.0078, 1.12
 CASES = 400
 
 
@@ -42,29 +43,29 @@ def soaks(simulated: Any, fresh: Any, booked: Callable[..., None]) -> list[Stabi
     made, ends = fresh(), WARM_S + SOAK_S * np.arange(1, STEADY + WORSE + 1)
     for i, end in enumerate(ends.tolist()):
         begin = end - SOAK_S
-        made.segment(i, start=begin, full=begin, load_end=end, end=end, stage=f"s{i}", concurrency=USERS)
+        made.segment(i, start=begin, full=begin, load_end=end, end=end, stage=f"s{i}", stage_index=i, concurrency=USERS)
     for record in _played(simulated.models, float(ends[-1])):
         at = int(np.searchsorted(ends, record.end_s, side="right"))
         if WARM_S <= (record.end_s or 0.0) and at < len(ends):
             booked(made, record, segment=at)
     run = made.data()
     data = arm_data(run, "candidate")
-    groups = {g.stage: g for g in groups_of(data.frame, data.windows) if g.stage is not None and g.task_type is None}
-    return [stability(run, data, f"s{i}", groups[f"s{i}"], 1) for i in range(len(ends))]
+    groups = stage_groups(data.frame, data.windows)
+    return [stability(run, data, f"s{i}", group, 1) for i, group in enumerate(groups)]
 
 
 def _played(models: Any, until_s: float) -> list[Record]:
     """A closed loop of prompts drawn at random, none of them cached."""
     params = SamplingParams(temperature=0.7, max_tokens=MAX_TOKENS)
-    drawn = corpus_cases(models, dict.fromkeys(("code", "structured"), CASES // 2), params, 31)
-    order = np.random.default_rng(31).integers(CASES, size=round(1.4 * until_s))
+    drawn = corpus_cases(models, {"short_qa": CASES}, params, 31)
+    order = np.random.default_rng(31).integers(CASES, size=round(PER_S * until_s))
     cases = tuple(replace(drawn[at], case_id=f"c{i}", cache_salt=f"c{i}") for i, at in enumerate(order.tolist()))
 
     def switching(now_s: float, switches: Switches) -> None:
         into_s = now_s - WARM_S - STEADY * SOAK_S
-        switches.draft_bias = 0.3 if into_s > 0 and into_s % SOAK_S > SOAK_S / 2 else 0.0
+        switches.draft_bias = 0.5 if into_s > 0 and into_s % SOAK_S > SOAK_S / 2 else 0.0
 
-    engine = EngineConfig(speculation=SpeculationConfig(), speed=SLOW)
+    engine = EngineConfig(speculation=SpeculationConfig(num_speculative_tokens=1), speed=SLOW)
     plan = SimulationPlan({"candidate": engine}, (Stage(cases, concurrency=USERS),), switching)
     records = simulate(plan, 31, models).records
     assert max(r.end_s or 0.0 for r in records) > until_s, "the load must last"

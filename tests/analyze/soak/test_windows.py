@@ -128,7 +128,10 @@ def test_arms_and_stages_share_the_promise_of_the_soak(run) -> None:
     run.scenario["experiment"] = "soak"
     for number, (arm, stage) in enumerate(product(("baseline", "candidate"), ("a", "b"))):
         start = 1000.0 * number
-        run.segment(number, arm=arm, stage=stage, start=start, full=start, load_end=start + 200, end=start + 200)
+        run.segment(
+            number, arm=arm, stage=stage, stage_index=number % 2,
+            start=start, full=start, load_end=start + 200, end=start + 200,
+        )  # fmt: skip
         for window in range(40):
             for _ in range(3):
                 first = (window + 1) / 64
