@@ -13,8 +13,8 @@ OPERATIONS = {*(f"D{n}" for n in range(1, 7)), "E3", *(f"G{n}" for n in range(1,
 SECURITY = {f"I{n}" for n in range(1, 10) if n != 3}
 #: H what makes outputs differ, D29 what acceptance tells of them
 QUALITY = {"H1", "H2", "H3", *(f"H{n}" for n in range(5, 12)), "D29"}
-#: J what anomalies bring out: crashes, dead engines, roles, empty prompts (J3, long contexts over hours, is a soak's)
-ROBUSTNESS = {"J1", "J2", "J4", "J5"}
+#: J what anomalies bring out: crashes, dead engines, roles, empty prompts, long contexts over hours
+ROBUSTNESS = {f"J{n}" for n in range(1, 6)}
 
 
 def named() -> dict[str, set[str]]:

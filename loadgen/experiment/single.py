@@ -119,7 +119,7 @@ async def _prepared(
     """Everything up to the first request; and what is to be said about it."""
     limits, plan = limits_of(loaded.scenario), build_plan(loaded)
     refuse_beyond(plan, limits)
-    notes = (*ready.notes, *check_context(plan, ready), *plan.design.marks)
+    notes = (*ready.notes, *check_context(plan, ready, loaded.scenario.experiment == "soak"), *plan.design.marks)
     lengths = await measure_lengths(loaded, ready)
     manifest = manifest_of(
         run_id,

@@ -50,14 +50,24 @@ class Spoiling:
         self.said.append(text)
 
 
+def task(input_len: int, **more: Any) -> dict[str, Any]:
+    lengths = {"input_len": {"kind": "fixed", "value": input_len}, "output_len": {"kind": "fixed", "value": 16}}
+    return {"task_type": "code", **lengths, **more}
+
+
 async def ran(
-    tmp_path: Path, url: str, fault: dict[str, Any], load: dict[str, Any], **safety: Any
+    tmp_path: Path,
+    url: str,
+    fault: dict[str, Any],
+    load: dict[str, Any],
+    experiment: str = "run",
+    tasks: tuple[dict[str, Any], ...] = (),
+    **safety: Any,
 ) -> tuple[RunResult, list[str], Spoiling]:
     """The result, the breaker's events, and who watched."""
-    lengths = {"input_len": {"kind": "fixed", "value": 32}, "output_len": {"kind": "fixed", "value": 16}}
     document = {
         "version": 1, "name": "breaking", "environment": "disposable", "arms": {"base": {"url": url}},
-        "workload": {"endpoint": "completions", "tasks": [{"task_type": "code", **lengths}]},
+        "experiment": experiment, "workload": {"endpoint": "completions", "tasks": [*tasks] or [task(32)]},
         "load": [load], "warmup": {"warmup_requests": 2}, "scrape": {"interval_s": 0.5, "idle_wait_s": 1},
         "safety": safety,
     }  # fmt: skip
@@ -128,3 +138,32 @@ async def test_a_server_that_is_alive_and_refuses_all(rehearsal: Start, tmp_path
     assert overall.requests.sent == 60
     assert overall.stream.ttft_s.n == overall.requests.outcomes["ok"]
     assert "engine_away" not in {f.id for f in result.summary.findings}
+
+
+async def test_a_soak_whose_engine_dies_of_a_long_context(rehearsal: Start, tmp_path: Path) -> None:
+    """J3: long contexts are answered for a while, then one kills the engine. The soak ends instead of hammering it, says
+    so with the moment, and every request until then is kept with its time."""
+    load = {"kind": "concurrency", "concurrency": 4, "duration_s": 200}
+    tasks = (task(32, weight=3), task(900, weight=1, task_type="long_form"))
+    with rehearsal(FAST) as url:
+        fault = {"name": "crash_on", "tokens": 500, "after": 2.0}
+        result, events, _ = await ran(
+            tmp_path, url, fault, load, "soak", tasks, breaker_failures=5, breaker_wait_s=1
+        )  # fmt: skip
+    assert result.state == "failed"
+    assert (result.reason or "").startswith("engine of base dead: detected after ")
+    assert events == ["breaker_open", "engine_dead", "engine_gone"]
+    run = open_run(result.path)
+    rows = [row for row in run.requests.to_pylist() if row["phase"] == "measure"]
+    answered = [row for row in rows if row["outcome"] == "ok"]
+    assert any(row["task_type"] == "long_form" for row in answered), "before the fault"
+    died_ns = next(event.at_ns for event in run.events if event.name == "engine_dead")
+    last_ns, failed_ns = (max(r["end_ns"] for r in answered), min(r["end_ns"] for r in rows if r["outcome"] != "ok"))
+    assert last_ns <= died_ns
+    (outage,) = [f for f in result.summary.findings if f.id == "engine_away"]
+    assert outage.numbers["detected_s"] == pytest.approx((died_ns - failed_ns) / 1e9, abs=1.0)
+    assert outage.numbers["away_s"] is None
+    (phase,) = [p for p in run.phases if p.phase == "measure" and p.ended_ns]
+    assert ((phase.ended_ns or 0) - phase.started_ns) / 1e9 < 200, "it did not go on to its end"
+    assert isinstance(result.summary.stability, list)
+    assert result.summary.stability[0].failure_rate.value

@@ -18,7 +18,7 @@ from loadgen.analyze.statistics import Floats
 CORRELATIONS = (0.0, 0.6, 0.8)
 #: Highest correlation that a standard error is corrected for
 _HIGHEST = 0.95
-#: Steady series behind each p-value, and their seed
+#: Steady series behind each p-value (as often as `finer` says), and their seed
 STEADY_SERIES, _SEED = 20_000, 8
 #: A jump has at least this share of the windows on either side
 _EDGE = 0.1
@@ -29,15 +29,15 @@ _NOTHING = 1e-12
 T = TypeVar("T", float, Floats)
 
 
-def p_values(values: Floats) -> Floats:
+def p_values(values: Floats, finer: int = 1) -> Floats:
     """(m, n) series of n windows in order of time -> (m, 2): p of no trend, p of no jump.
 
-    Resolution 1 / (STEADY_SERIES + 1). The order of windows is what is tested, not their spacing.
+    Resolution 1 / (finer * STEADY_SERIES + 1). The order of windows is what is tested, not their spacing.
     """
     ranked = ranks(values)
     n = ranked.shape[1]
     kinds = (trend_statistics(ranked), jump_statistics(ranked))
-    return np.stack([_p(found, n, kind) for kind, found in enumerate(kinds)], axis=1)
+    return np.stack([_p(found, n, kind, finer) for kind, found in enumerate(kinds)], axis=1)
 
 
 def ranks(values: Floats) -> Floats:
@@ -101,9 +101,9 @@ def _studentised(size: Floats, residuals: Floats) -> Floats:
     return found
 
 
-def _p(found: Floats, n: int, kind: int) -> Floats:
+def _p(found: Floats, n: int, kind: int, finer: int) -> Floats:
     """The largest over the correlations that may be there."""
-    return np.asarray(np.max([_beyond(found, steady(n, phi)[kind]) for phi in CORRELATIONS], axis=0))
+    return np.asarray(np.max([_beyond(found, steady(n, phi, finer)[kind]) for phi in CORRELATIONS], axis=0))
 
 
 def _beyond(value: Floats, steady_values: Floats) -> Floats:
@@ -113,11 +113,18 @@ def _beyond(value: Floats, steady_values: Floats) -> Floats:
 
 
 @lru_cache(maxsize=64)
-def steady(n: int, phi: float) -> tuple[Floats, Floats]:
-    """Both statistics, ascending, of `STEADY_SERIES` Gaussian AR(1) series of n windows; ranks make any
-    increasing transformation of such series the same."""
-    ranked = ranks(autoregressive(STEADY_SERIES, n, phi, np.random.default_rng([_SEED, n, round(1000 * phi)])))
-    return np.sort(trend_statistics(ranked)), np.sort(jump_statistics(ranked))
+def steady(n: int, phi: float, finer: int = 1) -> tuple[Floats, Floats]:
+    """Both statistics, ascending, of `finer` times `STEADY_SERIES` Gaussian AR(1) series of n windows; ranks make any
+    increasing transformation of such series the same. Made part by part, so that memory does not grow with `finer`."""
+    parts = [_part(n, phi, part) for part in range(finer)]
+    trends, jumps = (np.sort(np.concatenate(kind)) for kind in zip(*parts, strict=True))
+    return trends, jumps
+
+
+def _part(n: int, phi: float, part: int) -> tuple[Floats, Floats]:
+    seed = [_SEED, n, round(1000 * phi), *([part] if part else [])]
+    ranked = ranks(autoregressive(STEADY_SERIES, n, phi, np.random.default_rng(seed)))
+    return trend_statistics(ranked), jump_statistics(ranked)
 
 
 def autoregressive(m: int, n: int, phi: float, chance: np.random.Generator) -> Floats:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil
 
 import numpy as np
 
 from loadgen.analyze.soak.dating import Drift, drift
-from loadgen.analyze.soak.evidence import CORRELATIONS, p_values
+from loadgen.analyze.soak.evidence import CORRELATIONS, STEADY_SERIES, p_values
 from loadgen.analyze.soak.trends import Trend, slope_of
 from loadgen.analyze.statistics import Floats, holm
 
-#: Level of a run, over all its series and both tests of each. Half of the 1 % that is promised: the other half is for
-#: what the tables of steady series do not know exactly, so that the promise can be shown and not only hoped for.
+#: Level of a run, over all its arms and stages, all their series and both tests of each. Half of the 1 % that is
+#: promised: the other half is for what the tables of steady series do not know exactly, so that the promise can be shown
+#: and not only hoped for.
 FAMILY_LEVEL = 0.005
 #: Windows a series needs to be judged: with fewer, series at the highest correlation cannot be told from a drift
 MIN_WINDOWS = 40
@@ -38,8 +40,8 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """`p`: the smaller of the two tests', corrected for the whole family; None: not judged, for `reason`. `trend`
-    wherever judged; `drift` where p <= the family's level."""
+    """`p`: the smaller of the two tests', corrected for the whole run; None: not judged, for `reason`. `trend`
+    wherever judged; `drift` where p <= the run's level."""
 
     series: Series
     p: float | None
@@ -48,13 +50,15 @@ class Judged:
     reason: str | None
 
 
-def judge(series: Sequence[Series], level: float = FAMILY_LEVEL) -> tuple[Judged, ...]:
-    """Both tests on every series, corrected together (Holm 1979): at most `level` of runs in which nothing changes
-    have any drift."""
+def judge(series: Sequence[Series], level: float = FAMILY_LEVEL, families: int = 1) -> tuple[Judged, ...]:
+    """Both tests on every series, corrected together (Holm 1979) and for the run's `families` (its arms and stages,
+    Bonferroni): at most `level` of runs in which nothing changes have any drift in any of them."""
     reasons = [_unfit(one) for one in series]
     fit = [i for i, reason in enumerate(reasons) if reason is None]
-    raw = {i: p_values(series[i].values[None, :])[0] for i in fit}
-    adjusted = dict(zip(fit, family_p(np.array([raw[i] for i in fit]).reshape(-1, 2)), strict=True))
+    finer = _finer(2 * len(fit) * families, level)
+    raw = {i: p_values(series[i].values[None, :], finer)[0] for i in fit}
+    together = family_p(np.array([raw[i] for i in fit]).reshape(-1, 2), families)
+    adjusted = dict(zip(fit, together, strict=True))
     found = []
     for i, one in enumerate(series):
         if i not in raw:
@@ -77,9 +81,17 @@ def _doubt(series: Series, dated: Drift | None) -> str | None:
     return wandering if series.reason is None else f"{series.reason}; {wandering}"
 
 
-def family_p(raw: Floats) -> Floats:
-    """(series, 2) p-values -> (series,): the smaller of the two after correction over all of them."""
-    return np.asarray(holm(raw.ravel()).reshape(raw.shape).min(axis=1)) if len(raw) else np.zeros(0)
+def family_p(raw: Floats, families: int = 1) -> Floats:
+    """(series, 2) p-values -> (series,): the smaller of the two after correction over all of them and all families."""
+    if not len(raw):
+        return np.zeros(0)
+    return np.asarray(np.minimum(families * holm(raw.ravel()).reshape(raw.shape).min(axis=1), 1.0))
+
+
+def _finer(tests: int, level: float) -> int:
+    """How many times `STEADY_SERIES` the tables must hold for the smallest p there is, times `tests`, to reach
+    `level`."""
+    return max(ceil((tests / level - 1) / STEADY_SERIES), 1)
 
 
 def _unfit(series: Series) -> str | None:

@@ -19,16 +19,18 @@ from loadgen.record import RunData
 
 NO_SOAK = "not a soak: the scenario says no experiment: soak"
 NO_STAGE = "no stage of constant load was measured"
-#: What is promised of `FAMILY_LEVEL`
+#: What `FAMILY_LEVEL` promises of a run, whatever its number of arms and stages
 FALSE_ALARMS = 0.01
 HOUR_S = 3600.0
 
 
 def stability_of(run: RunData, arms: Mapping[str, ArmData]) -> Absent | list[Stability]:
-    """Only of runs whose scenario is a soak. All arms and stages are corrected apart: each is a family."""
+    """Only of runs whose scenario is a soak. Each arm in each stage is a family; the promise is the run's, so each is
+    corrected for their number, too."""
     if run.manifest.scenario.get("experiment") != "soak":
         return Absent(reason=NO_SOAK)
-    found = [_stability(run, data, stage, group) for data in arms.values() for stage, group in _stages(data).items()]
+    parts = [(data, stage, group) for data in arms.values() for stage, group in _stages(data).items()]
+    found = [stability(run, data, stage, group, len(parts)) for data, stage, group in parts]
     return found or Absent(reason=NO_STAGE)
 
 
@@ -43,9 +45,10 @@ def _stages(data: ArmData) -> dict[str, Group]:
     }
 
 
-def _stability(run: RunData, data: ArmData, stage: str, group: Group) -> Stability:
+def stability(run: RunData, data: ArmData, stage: str, group: Group, families: int) -> Stability:
+    """Of one arm in one stage, of the `families` that the run has."""
     windows = windows_over([w for w in data.windows if w.phase.stage == stage])
-    judged = judge(series_of(run, data, stage, windows))
+    judged = judge(series_of(run, data, stage, windows), families=families)
     shown = [_shown(one) for one in judged]
     frame, rows = data.frame, group.rows
     known = pace(frame, rows)

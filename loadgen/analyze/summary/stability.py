@@ -26,8 +26,8 @@ class DriftFound(Model):
 
 
 class SeriesTrend(Model):
-    """One number, window by window. `p`: of no drift, corrected for all series of the stage; null: not judged, for
-    `reason`. `correlation`: from window to window, beside the trend."""
+    """One number, window by window. `p`: of no drift, corrected for all series of all arms and stages; null: not judged,
+    for `reason`. `correlation`: from window to window, beside the trend."""
 
     name: str
     unit: str
@@ -45,7 +45,8 @@ class SeriesTrend(Model):
 
 class Stability(Model):
     """One arm in one stage of constant load. `state`: "drifting" where any drift matters, "too_short" where no series
-    could be judged. `failure_rate`: of the requests that ended in the windows."""
+    could be judged. `false_alarms_at_most`: of whole soaks of servers that do not change, with any drift in any arm or
+    stage. `failure_rate`: of the requests that ended in the windows."""
 
     arm: str
     stage: str

@@ -79,7 +79,13 @@ def _of(data: RunData, telemetry: tuple[TelemetrySample, ...]) -> Stability:
     return only
 
 
-def _book(made: Any, record: Record) -> None:
+@pytest.fixture(scope="session")
+def booked() -> Callable[..., None]:
+    """booked(run, record, **columns): a simulated request as a row of the run."""
+    return _book
+
+
+def _book(made: Any, record: Record, **columns: Any) -> None:
     spec = record.spec
     assert spec is not None
     chunks = [(at - record.arrival_s, n) for at, n in zip(record.chunk_times_s, record.chunk_tokens, strict=True)]
@@ -89,6 +95,7 @@ def _book(made: Any, record: Record) -> None:
         accepted_tokens=spec.num_accepted_tokens, accepted_histogram=spec.acceptance_histogram,
         rollback_count=spec.rollback_count, rollback_low=spec.rollback_count, rollback_high=spec.rollback_count,
         per_step_accepted=spec.per_step_accepted, per_step_drafted=spec.per_step_drafted,
+        **columns,
     )  # fmt: skip
 
 

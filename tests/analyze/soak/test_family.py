@@ -72,6 +72,28 @@ def test_a_leak_of_memory_is_found_and_dated() -> None:
     assert memory.drift.size == pytest.approx(1.2e9, rel=0.02)
 
 
+@pytest.mark.parametrize(("families", "finer"), [(4, 1), (6, 2)])
+def test_the_level_is_the_whole_soaks(families: int, finer: int) -> None:
+    """With more arms and stages each p counts more; where 20,000 steady series could not reach the level, more are
+    made."""
+    steps = np.where(TIMES > 900, 8.0, 0.0)
+    noise = autoregressive(1, WINDOWS, 0.0, np.random.default_rng(25))[0]
+    *_, clear = judge(_family(clear=steps + noise), families=families)
+    assert clear.p == pytest.approx(families * 2 * SERIES / (finer * 20_000 + 1))
+    assert clear.drift is not None
+
+
+def test_what_is_enough_for_one_arm_is_not_for_four() -> None:
+    noise = autoregressive(1, WINDOWS, 0.0, np.random.default_rng(26))[0]
+    grown = [_series("s", noise + size * TIMES / 1800) for size in np.arange(0, 4, 0.02)]
+    alone, weak = next(
+        (found, one) for one in grown for found in judge([one]) if FAMILY_LEVEL / 4 < (found.p or 0) <= FAMILY_LEVEL
+    )
+    (one_of_four,) = judge([weak], families=4)
+    assert (alone.drift is not None, one_of_four.drift) == (True, None)
+    assert one_of_four.p == pytest.approx(4 * (alone.p or 0))
+
+
 def test_what_cannot_be_judged_says_why_and_charges_the_others_nothing() -> None:
     steady = np.random.default_rng(24).standard_normal(WINDOWS)
     rare = np.zeros(WINDOWS)

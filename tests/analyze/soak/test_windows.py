@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 
 from loadgen.analyze import Absent, Stability, analyze
 from loadgen.analyze.arms import arm_data
+from loadgen.analyze.soak import stability_of
 from loadgen.analyze.soak.series import series_of
 from loadgen.analyze.soak.windows import MOST_WINDOWS, windows_over
 
@@ -118,6 +121,31 @@ def test_counters_stand_in_where_responses_tell_nothing(run) -> None:
         "counters do not tell which rounds were rolled back",
     )
     assert found["kv_usage"].values == pytest.approx(0.5)
+
+
+def test_arms_and_stages_share_the_promise_of_the_soak(run) -> None:
+    """TTFT rises in each of two arms in two stages: two tests in each, in four families; of one arm alone in two."""
+    run.scenario["experiment"] = "soak"
+    for number, (arm, stage) in enumerate(product(("baseline", "candidate"), ("a", "b"))):
+        start = 1000.0 * number
+        run.segment(
+            number, arm=arm, stage=stage, stage_index=number % 2,
+            start=start, full=start, load_end=start + 200, end=start + 200,
+        )  # fmt: skip
+        for window in range(40):
+            for _ in range(3):
+                first = (window + 1) / 64
+                run.request([(first, 1), (first + 0.25, 11)], sent=start + 5 * window + 1.0, segment=number, arm=arm)
+    data = run.data()
+    arms = {name: arm_data(data, name) for name in ("baseline", "candidate")}
+    both, one = stability_of(data, arms), stability_of(data, {"candidate": arms["candidate"]})
+    assert isinstance(both, list)
+    assert isinstance(one, list)
+    for found, families in ((both, 4), (one, 2)):
+        assert len(found) == families
+        assert [s.p for part in found for s in part.series if s.p is not None] == pytest.approx(
+            [families * 2 / 20_001] * families
+        )
 
 
 def test_any_other_run_and_a_ramp_have_no_stability(run) -> None:
