@@ -149,15 +149,15 @@ def _findings(pulls: Sequence[DrillPull]) -> Iterator[Finding]:
 
 
 def _by_rounds(pull: DrillPull) -> Iterator[Finding]:
-    """Nobody knows which request was the last: what shows that speculation ended are rounds, of everybody's requests."""
+    """Nobody knows which request was the last: that speculation ended is shown by rounds, of everybody's requests."""
     rounds = pull.last_round_s
     most = None if rounds is None else rounds.value if rounds.value is not None else rounds.high
     if most is None or not unbounded(pull.last_routed_s):
         return
     yield Finding(
         id="drill_by_rounds",
-        text=f"pull {pull.number + 1}: which request was the last is not known; by their counters the speculating servers "
-        f"verified their last drafts {most:.3g} s after the switch at most",
+        text=f"pull {pull.number + 1}: which request was the last is not known; by their counters the speculating "
+        f"servers verified their last drafts {most:.3g} s after the switch at most",
         numbers={"last_round_s": most},
         conditions={"pull": pull.number},
         severity="info",

@@ -152,8 +152,8 @@ def _left_unseen(arm: AnomaliesArm) -> Iterator[str]:
         )
     elif unseen:
         yield (
-            f"whether what {_named(unseen)} left goes on cannot be seen: what runs and waits on the server was not told "
-            "after it"
+            f"whether what {_named(unseen)} left goes on cannot be seen: what runs and waits on the server was not "
+            "told after it"
         )
 
 

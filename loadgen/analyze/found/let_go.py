@@ -61,8 +61,8 @@ def goes_on(looks: Sequence[Look], ours: InFlight) -> bool:
 
 
 def seen_after(let_go: Mapping[str, Any] | None) -> bool:
-    """Of the event `let_go`, None: nobody looked. Whether running and waiting were seen to be back at what they were, or
-    often enough to be held against ours."""
+    """Of the event `let_go`, None: nobody looked. Whether running and waiting were seen to be back at what they were,
+    or often enough to be held against ours."""
     if let_go is None:
         return False
     return let_go["s"] is not None or len(_later(let_go.get("looks", ()))[0]) >= FEWEST_LOOKS

@@ -87,8 +87,8 @@ def _last(numbers: Mapping[str, float | None]) -> str:
         return f"the last request was routed to the speculating side after at most {routed:.3g} s"
     if rounds is not None:
         return (
-            f"the last round of verification came after at most {rounds:.3g} s, by counters; which request was the last "
-            "is not known"
+            f"the last round of verification came after at most {rounds:.3g} s, by counters; which request was the "
+            "last is not known"
         )
     return "when the last request was routed there is not known"
 

@@ -88,9 +88,7 @@ async def test_an_open_door(door: Any, tmp_path: Path, key: Any) -> None:
 
 
 @pytest.mark.parametrize("status", [302, 429, 503])
-async def test_sent_elsewhere_or_asked_too_often_says_nothing(
-    door: Any, tmp_path: Path, key: Any, status: int
-) -> None:
+async def test_sent_elsewhere_or_asked_too_often_says_nothing(door: Any, tmp_path: Path, key: Any, status: int) -> None:
     """A login page is no open door, and not a closed one either; nor is a server that is too busy for the right key."""
     pages = dict.fromkeys(("/v1/models", "/v1/completions", "/metrics", "/server_info"), (status, ""))
     server = await door(None, pages=pages, guarded=("/nothing",))
@@ -101,16 +99,14 @@ async def test_sent_elsewhere_or_asked_too_often_says_nothing(
     assert state_of(found, f"/server_info: status {status}") == "not_shown"
 
 
-@pytest.mark.parametrize(
-    ("endpoint", "state"), [("completions", "pass"), ("chat", "inconclusive")]
-)
+@pytest.mark.parametrize(("endpoint", "state"), [("completions", "pass"), ("chat", "inconclusive")])
 async def test_the_route_that_is_asked_must_be_seen_to_be_guarded(
     door: Any, tmp_path: Path, endpoint: str, state: str
 ) -> None:
     """A gateway that asks for a key at /v1/models and /v1/completions, and says 405 to a GET of the third."""
     pages = {"/v1/chat/completions": (405, "allow: POST\r\n")}
     server = await door(None, pages=pages, guarded=("/v1/models", "/v1/completions"))
-    found = await looked(tmp_path, {"url": server.url}, workload={"endpoint": endpoint})
+    found = await looked(tmp_path, {"url": server.url}, access={"endpoint": endpoint})
     assert states(found, "key_missing", "completions_key_missing", "chat_key_missing", "chat_key_wrong") == {
         "key_missing": "pass", "completions_key_missing": "pass", "chat_key_missing": "not_shown",
         "chat_key_wrong": "not_shown",

@@ -17,10 +17,12 @@ from loadgen.analyze import (
     AnomalyRow,
     ComparisonRow,
     Difference,
+    DrillPull,
     DrillResult,
     Estimate,
     ExperimentResult,
     G,
+    Losses,
     N,
     SeriesTrend,
     Stability,
@@ -512,7 +514,7 @@ def test_an_experiment_on_the_baseline_alone_shows_nothing(kind: str) -> None:
 
 
 def bad_requests(*groups: str, arm: str = "candidate", skipped: bool | None = None, **more: Any) -> AnomaliesArm:
-    """One anomaly of each group. `skipped`: one that is long for the drafter was not made; True: since it is unknown."""
+    """One anomaly of each group. `skipped`: the one beyond the drafter was not made; True: its limit is unknown."""
     rows = [AnomalyRow.model_construct(name=more.get(group, group), group=group) for group in groups]
     left_out = [] if skipped is None else [AnomalySkipped(name=DRAFTER, reason="r", unknown=skipped)]
     return AnomaliesArm.model_construct(arm=arm, rows=rows, sent=len(rows), skipped=left_out)
@@ -535,13 +537,40 @@ def test_a_part_of_the_anomalies_is_no_catalogue() -> None:
 
 @pytest.mark.parametrize(("skipped", "state"), [(None, "not_shown"), (True, "not_shown"), (False, "pass")])
 def test_nothing_beyond_the_drafters_limit_is_no_catalogue(skipped: bool | None, state: str) -> None:
-    """J1: left out by the user, not known, or known to have nothing to hit; other prompts that are too long are not it."""
+    """J1: left out by the user, not known, or known to have nothing to hit; other long prompts are not it."""
     assert DRAFTER in CATALOGUE
     one = sent(bad_requests(*GROUPS, skipped=skipped))
     assert one.state == state
     if state == "not_shown":
         assert one.why == "r-anomalies sent none of long_for_drafter (anomalies.include, exclude)"
     assert sent(bad_requests(*GROUPS, too_long=DRAFTER), bad_requests(*GROUPS, arm="baseline")).state == "pass"
+
+
+@pytest.mark.parametrize(
+    ("pulls", "said"),
+    [
+        ([(0.5, 0.7), (0.9, None)], "the last request was routed to the speculating side after at most 0.9 s"),
+        (
+            [(0.5, 0.7), (None, 0.4)],
+            "the last round of verification came after at most 0.7 s, by counters; which request was the last is not "
+            "known",
+        ),
+        ([(None, None), (0.5, 0.7)], "when the last request was routed there is not known"),
+    ],
+)
+def test_a_drill_says_what_it_has_shown(pulls: list[tuple[float | None, float | None]], said: str) -> None:
+    """The latest of all pulls, of which each must tell; one number is exact, the other a bound."""
+
+    def pull(routed: float | None, rounds: float | None) -> DrillPull:
+        return DrillPull.model_construct(
+            direction="off", losses=Losses.model_construct(lost=0, lost_most=0),
+            last_routed_s=N(value=routed, n=9, source="header", reason="untold"),
+            last_round_s=N(value=None, low=0.0, high=rounds, n=9, source="counters", reason="untold"),
+        )  # fmt: skip
+
+    told = found("drill").model_copy(update={"pulls": [pull(*one) for one in pulls]})
+    one = of("kill_switch", compared(), experiment("drill", found=told))
+    assert (one.state, one.why) == ("pass", f"0 requests lost in 2 pulls; {said}")
 
 
 def looked(state: Any = "pass", chat: Any = "pass") -> RunEvidence:
