@@ -32,7 +32,7 @@ class AccessKeys(Model):
         default_factory=list, description="further paths that must not be open without a key"
     )
     endpoint: Literal["completions", "chat"] | None = Field(
-        None, description="route that must be seen to ask for a key; default: workload.endpoint, which is chat by default"
+        None, description="route that must be seen to ask for a key; default: workload.endpoint (chat if unsaid)"
     )
 
 

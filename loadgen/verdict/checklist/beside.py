@@ -156,12 +156,21 @@ def _less_than_all(seen: Seen) -> str | None:
     weak = [c for c in run.found.checks if c.check == "transport" and c.state == "warning"]
     if weak:
         return f"transport encryption is not shown: {weak[0].place}: {weak[0].seen}"
-    known, side = {c.check for c in run.found.checks}, seen.sides.candidate or seen.sides.baseline
-    wanted = () if side is None else key_checks(side[1].endpoint)
-    open_ = [c for c in run.found.checks if c.check in wanted and c.state != "pass"]
-    if open_ or not known.issuperset(wanted):
-        seen_there = f": {open_[0].place}: {open_[0].seen}" if open_ else ""
-        return f"{run.run_id} does not show whether a key is asked for where requests go ({wanted[0]}){seen_there}"
+    ours = seen.sides.known
+    open_ = None if ours is None else _key_unseen(run.found, ours.endpoint)
+    return (
+        None if open_ is None else f"{run.run_id} does not show whether a key is asked for where requests go ({open_})"
+    )
+
+
+def _key_unseen(found: AccessResult, endpoint: str) -> str | None:
+    """Of the route that the target's requests take."""
+    for name in key_checks(endpoint):
+        made = [c for c in found.checks if c.check == name]
+        if not made:
+            return f"{name} was not looked at"
+        if open_ := [c for c in made if c.state != "pass"]:
+            return f"{open_[0].place}: {name}: {open_[0].seen}"
     return None
 
 

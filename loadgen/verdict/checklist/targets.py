@@ -40,14 +40,17 @@ class Sides:
         return self.baseline if facts.speculation is False else self.candidate
 
     @property
-    def addresses(self) -> frozenset[str]:
-        """Of the candidate; of the baseline where no run has shown one."""
+    def known(self) -> ArmFacts | None:
+        """The candidate's; the baseline's where no run has shown one."""
         side = self.candidate or self.baseline
-        return frozenset() if side is None else frozenset(side[1].replicas)
+        return None if side is None else side[1]
+
+    @property
+    def addresses(self) -> frozenset[str]:
+        return frozenset(() if self.known is None else self.known.replicas)
 
     def shown(self) -> Target:
-        known = self.candidate or self.baseline
-        values = {} if known is None else {key: _value(known[1], key) for key in SHOWN}
+        values = {} if self.known is None else {key: _value(self.known, key) for key in SHOWN}
         return Target(
             run_id=self.run_id,
             baseline=None if self.baseline is None else self.baseline[0],

@@ -581,6 +581,7 @@ def looked(state: Any = "pass", chat: Any = "pass") -> RunEvidence:
     checks = [
         AccessCheck(arm="candidate", place="http://a", check=name, state=word, seen=words, how="")
         for name, word, words in (("transport", state, "plain HTTP"), *((n, w, "status 405") for n, w in keys.items()))
+        if word is not None
     ]
     told = AccessResult(run_id="x", state="pass", reasons=[], findings=[], conditions={}, checks=checks, requests=9)
     return experiment("access", found=told, arms={"candidate": arm})
@@ -591,8 +592,9 @@ def test_access_shows_the_route_that_the_targets_requests_take() -> None:
     open_ = of("access", compared(), looked(chat="not_shown"), files=[AUDIT])
     assert (open_.state, open_.why) == (
         "not_shown",
-        "r-access does not show whether a key is asked for where requests go (chat_key_missing): http://a: status 405",
+        "r-access does not show whether a key is asked for where requests go (http://a: chat_key_missing: status 405)",
     )
+    assert "(chat_key_missing was not looked at)" in of("access", compared(), looked(chat=None), files=[AUDIT]).why
     completions = {name: facts(name == "candidate").model_copy(update={"endpoint": "completions"})
                    for name in ("baseline", "candidate")}  # fmt: skip
     assert of("access", compared(arms=completions), looked(chat="not_shown"), files=[AUDIT]).state == "pass"
