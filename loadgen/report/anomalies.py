@@ -66,6 +66,7 @@ def _row(row: AnomalyRow) -> Row:
     states = {one.state for one in row.again}
     bad = (not row.fits and not row.chance) or row.ended or row.died or row.abandoned or "confirmed" in states
     gone = "not in time" if row.late else DASH if row.let_go_s is None else seconds(row.let_go_s)
+    gone = "not seen" if row.unseen else gone
     beside = f"{row.bystanders_failed} of {row.bystanders}"
     return Row(
         [row.name, row.expected, row.got, after, str(row.sent), seconds(row.seconds), gone, beside,

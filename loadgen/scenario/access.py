@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -30,6 +30,9 @@ class AccessKeys(Model):
     )
     routes: list[Annotated[str, Field(pattern=r"^/[\x21-\x7e]*$")]] = Field(
         default_factory=list, description="further paths that must not be open without a key"
+    )
+    endpoint: Literal["completions", "chat"] | None = Field(
+        None, description="route that must be seen to ask for a key; default: workload.endpoint (chat if unsaid)"
     )
 
 

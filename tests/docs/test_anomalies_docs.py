@@ -7,6 +7,7 @@ import json
 import re
 from pathlib import Path
 
+from loadgen.analyze import key_checks
 from scripts.anomaly_table import ANSWERS, BEGIN, END, table
 from server_adapters.anomalies import CATALOGUE, GROUPS
 
@@ -51,7 +52,7 @@ def test_every_event_is_documented() -> None:
 def test_every_check_of_access_is_documented_and_exists() -> None:
     folder = ROOT / "loadgen" / "experiment" / "access"
     made = first_argument(folder, "_say") | {"key_missing", "key_wrong"}
-    made |= {f"completions_{name}" for name in ("key_missing", "key_wrong")}
+    made |= {name for endpoint in ("completions", "chat") for name in key_checks(endpoint)}
     rows = {
         name
         for line in ACCESS.splitlines()

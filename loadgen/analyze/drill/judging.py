@@ -52,11 +52,11 @@ def unseen(pulls: Sequence[DrillPull], limits: Mapping[str, float]) -> Iterator[
 
 
 def _off_unseen(pull: DrillPull) -> Iterator[str]:
+    """Where no server of a request is known, the end of rounds shows that speculation ended."""
     routed = pull.last_routed_s
-    if routed is None or (routed.value is None and routed.high is None):
+    if routed is None or unbounded(routed):
         why = None if routed is None else routed.reason
-        last = pull.last_round_s
-        if last is None or (last.value is None and last.high is None):
+        if unbounded(pull.last_round_s):
             yield f"{_name(pull)}: it cannot be seen when the last request was routed there: {why}"
     elif routed.value is not None and pull.routed.fallback_after_last < LEAST_AFTER and not list(_not_moved(pull)):
         followed = pull.routed.fallback_after_last
@@ -64,6 +64,11 @@ def _off_unseen(pull: DrillPull) -> Iterator[str]:
     if all(one.at_s.value is None for one in pull.settled):
         reasons = "; ".join(dict.fromkeys(one.at_s.reason or "" for one in pull.settled))
         yield f"{_name(pull)}: it cannot be seen when latency was back at the fallback's level: {reasons}"
+
+
+def unbounded(n: N | None) -> bool:
+    """Neither a value nor an upper bound."""
+    return n is None or (n.value is None and n.high is None)
 
 
 def _may_be_lost(pull: DrillPull) -> Iterator[str]:

@@ -12,7 +12,7 @@ from loadgen.analyze.arms import arm_data
 from loadgen.analyze.conditions import of_run
 from loadgen.analyze.drill.counters import watched
 from loadgen.analyze.drill.course import course_of
-from loadgen.analyze.drill.judging import failures, unseen
+from loadgen.analyze.drill.judging import failures, unbounded, unseen
 from loadgen.analyze.drill.lateness import adjusted
 from loadgen.analyze.drill.pulls import pull_found
 from loadgen.analyze.drill.rows import rows_of, sides_of, without_straddlers
@@ -132,6 +132,7 @@ def _findings(pulls: Sequence[DrillPull]) -> Iterator[Finding]:
     """What is worth a sentence, good or bad, beside the tables."""
     for pull in pulls:
         routed, rounds = pull.last_routed_s, pull.last_round_s
+        yield from _by_rounds(pull)
         if pull.direction != "off" or routed is None or routed.value is None or rounds is None or rounds.low is None:
             continue
         token = pull.last_token_s
@@ -145,3 +146,19 @@ def _findings(pulls: Sequence[DrillPull]) -> Iterator[Finding]:
                 conditions={"pull": pull.number},
                 severity="warning",
             )
+
+
+def _by_rounds(pull: DrillPull) -> Iterator[Finding]:
+    """Nobody knows which request was the last: that speculation ended is shown by rounds, of everybody's requests."""
+    rounds = pull.last_round_s
+    most = None if rounds is None else rounds.value if rounds.value is not None else rounds.high
+    if most is None or not unbounded(pull.last_routed_s):
+        return
+    yield Finding(
+        id="drill_by_rounds",
+        text=f"pull {pull.number + 1}: which request was the last is not known; by their counters the speculating "
+        f"servers verified their last drafts {most:.3g} s after the switch at most",
+        numbers={"last_round_s": most},
+        conditions={"pull": pull.number},
+        severity="info",
+    )

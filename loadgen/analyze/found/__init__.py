@@ -1,6 +1,6 @@
 """What the experiments that are more than a run have found: one model for all, a kind of its own for each."""
 
-from loadgen.analyze.found.access import AccessCheck, AccessResult, AccessWord, access_found
+from loadgen.analyze.found.access import AccessCheck, AccessResult, AccessWord, access_found, key_checks
 from loadgen.analyze.found.anomalies import anomalies_found
 from loadgen.analyze.found.anomaly_models import AnomaliesArm, AnomaliesResult, AnomalyRow
 from loadgen.analyze.found.base import EXPERIMENT_SCHEMA, ExperimentResult, State, worst_state
@@ -35,6 +35,7 @@ __all__ = [
     "anomalies_found",
     "found_schema",
     "greedy_acceptance",
+    "key_checks",
     "quality_of",
     "quality_records",
     "without_texts",

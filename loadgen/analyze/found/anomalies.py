@@ -37,7 +37,7 @@ from loadgen.analyze.found.bystanders import (
     witnesses_compared,
 )
 from loadgen.analyze.found.invalid import invalid_because
-from loadgen.analyze.found.let_go import InFlight, foreign, goes_on, in_flight
+from loadgen.analyze.found.let_go import InFlight, foreign, goes_on, in_flight, seen_after
 from loadgen.analyze.found.retried import retried_of, untried
 from loadgen.analyze.frames import Frame, frame_of
 from loadgen.analyze.outages import outages_of
@@ -87,7 +87,7 @@ def _arm(run: RunData, name: str, keys: dict[str, Any], invalid: str | None) -> 
         sent=len(told.sent),
         rows=[
             row.model_copy(update={"again": retried.get(row.name, [])})
-            for row in _rows(told, Beside(frame, rows, quiet, None if others else ours))
+            for row in _rows(told, Beside(frame, rows, quiet, ours if others == 0 else None))
         ],
         skipped=[
             AnomalySkipped(name=str(s["name"]), reason=str(s["reason"]), unknown=bool(s.get("unknown")))
@@ -139,8 +139,8 @@ def _chosen(told: Told, keys: dict[str, Any]) -> int:
 
 @dataclass(frozen=True)
 class Beside:
-    """What was there beside the anomalies. `ours` None: others' requests ran on the server, too, so that what was left
-    cannot be told from them."""
+    """What was there beside the anomalies. `ours` None: others' requests ran on the server, too, or may have, so that
+    what was left cannot be told from them."""
 
     frame: Frame
     rows: Ints
@@ -165,9 +165,9 @@ def _row(sent: Sequence[Sent], beside: Beside) -> AnomalyRow:
     away = [float(d["away_s"]) for d in downs if d["away_s"] is not None]
     away += [o.away_s for o in outages if o.away_s is not None]
     came_back = any(d["away_s"] is not None for d in downs)
-    let_go = [
-        s.let_go for s in sent if s.let_go is not None and not (s.down or s.outage) and s.let_go["busy"] is not None
-    ]
+    served = [s for s in sent if not (s.down or s.outage)]
+    let_go = [s.let_go for s in served if s.let_go is not None]
+    left = [s for s in served if s.data["group"] == "disconnect" or s.data["got"]["ended"] == "left"]
     spans = [(s.begun_ns, s.ended_ns + AFTER_NS) for s in sent]
     meanwhile = np.concatenate([_meanwhile(beside, span) for span in spans])
     seen = {s.seen for s in sent}
@@ -186,9 +186,10 @@ def _row(sent: Sequence[Sent], beside: Beside) -> AnomalyRow:
         died=any(o.sure for o in outages) or any(d["died"] for d in downs),
         down_s=max(away, default=None),
         ended=any(d["away_s"] is None for d in downs) or (any(o.away_s is None for o in outages) and not came_back),
-        late=any(g["s"] is None for g in let_go),
+        late=any(g["s"] is None and g["busy"] is not None for g in let_go),
         abandoned=beside.ours is not None
         and any(g["s"] is None and goes_on(g.get("looks", ()), beside.ours) for g in let_go),
+        unseen=bool(left) and not any(seen_after(s.let_go) for s in left),
         let_go_s=max((float(g["s"]) for g in let_go if g["s"] is not None), default=None),
         bystanders=len(meanwhile),
         bystanders_failed=int(failed(beside.frame)[meanwhile].sum()),

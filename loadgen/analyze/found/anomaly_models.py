@@ -16,7 +16,8 @@ class AnomalyRow(Model):
     `seconds`: longest. `probe`: what the known-good request was answered with afterwards, the worst: same, new (another
     answer than ever before), failed. `down_s`: how long the server did not serve; `ended`: it did not come back.
     `let_go_s`: longest until no more ran and waited than before; None: not told, or `late`: not in time. `abandoned`:
-    and more went on than was ours. `bystanders_failed`: requests of the load that failed while it went on, of
+    and more went on than was ours. `unseen`: something was left, and what ran and waited after it was not told, so that
+    neither is known. `bystanders_failed`: requests of the load that failed while it went on, of
     `bystanders`. `silence_s`: longest time without a token for any request in flight. `chance`: what does not fit is a
     failure that any request may meet. `again`: what came of trying again what was seen once."""
 
@@ -36,6 +37,7 @@ class AnomalyRow(Model):
     ended: bool = False
     late: bool = False
     abandoned: bool = False
+    unseen: bool = False
     let_go_s: float | None = None
     bystanders: int = 0
     bystanders_failed: int = 0

@@ -108,7 +108,7 @@ def _grown(arm: AnomaliesArm) -> Iterator[str]:
 def _missing(arm: AnomaliesArm) -> Iterator[str]:
     for one in arm.skipped:
         if one.unknown:
-            yield f"{one.name} is not shown: {one.reason}, or leave it out (anomalies.exclude)"
+            yield f"{one.name} is not shown: {one.reason}"
     if arm.sent == 0:
         yield _nothing_sent(arm)
         return
@@ -126,18 +126,35 @@ def _missing(arm: AnomaliesArm) -> Iterator[str]:
             f"what {_named(dict.fromkeys(open_))} showed was not tried again to the end, so it may be chance: a longer "
             "load.0.duration_s"
         )
-    if arm.foreign_looks:
-        late = [row.name for row in arm.rows if row.let_go_s is None and not row.died and not row.ended and row.late]
-        if late:
-            yield (
-                f"what {_named(late)} left cannot be told from others' requests, which ran on the server in the time "
-                f"before as well ({arm.foreign_looks} looks)"
-            )
+    if unasked := [row.name for row in arm.rows if row.probe is None and not row.died and not row.ended]:
+        yield f"the known-good request was not asked after {_named(unasked)}"
+    yield from _left_unseen(arm)
     told = [t for t in arm.bystanders if t.p is not None]
-    for name in ("error_share", "ttft_s"):
+    for name in ("error_share", "ttft_s", "witness_share"):
         test = next(t for t in arm.bystanders if t.name == name)
         if test.p is None and not (name == "ttft_s" and any(t.name == "tpot_s" for t in told)):
             yield f"{_NAMES[name]} cannot be judged: {test.reason}"
+
+
+def _left_unseen(arm: AnomaliesArm) -> Iterator[str]:
+    """Of what was left it is not known whether it goes on."""
+    late = [row.name for row in arm.rows if row.let_go_s is None and not row.died and not row.ended and row.late]
+    if arm.foreign_looks and late:
+        yield (
+            f"what {_named(late)} left cannot be told from others' requests, which ran on the server in the time "
+            f"before as well ({arm.foreign_looks} looks)"
+        )
+    unseen = [row.name for row in arm.rows if row.unseen]
+    if arm.foreign_looks is None and (names := list(dict.fromkeys([*unseen, *late]))):
+        yield (
+            f"whether what {_named(names)} left goes on cannot be seen: what runs and waits on the server was not told "
+            f"in the time before (arms.{arm.arm}.metrics_urls)"
+        )
+    elif unseen:
+        yield (
+            f"whether what {_named(unseen)} left goes on cannot be seen: what runs and waits on the server was not "
+            "told after it"
+        )
 
 
 def _nothing_sent(arm: AnomaliesArm) -> str:

@@ -6,8 +6,9 @@ what we have in flight. What ended within `STALE_NS` counts as in flight, since 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -55,11 +56,24 @@ def foreign(looks: Sequence[Look], ours: InFlight) -> int:
 
 def goes_on(looks: Sequence[Look], ours: InFlight) -> bool:
     """Of the looks after one anomaly. Those of its first moments do not count, when it may still be on the page."""
-    if not looks:  # a run of a version that did not keep them
-        return False
-    stale_ns = min(STALE_NS, (looks[-1][0] - looks[0][0]) // 2)
-    later = [look for look in looks if look[0] >= looks[0][0] + stale_ns and look[1] is not None]
+    later, stale_ns = _later(looks)
     return len(later) >= FEWEST_LOOKS and all(_more(look, ours, stale_ns) for look in later)
+
+
+def seen_after(let_go: Mapping[str, Any] | None) -> bool:
+    """Of the event `let_go`, None: nobody looked. Whether running and waiting were seen to be back at what they were,
+    or often enough to be held against ours."""
+    if let_go is None:
+        return False
+    return let_go["s"] is not None or len(_later(let_go.get("looks", ()))[0]) >= FEWEST_LOOKS
+
+
+def _later(looks: Sequence[Look]) -> tuple[list[Look], int]:
+    """Those that were told and count, and how old a page may be for them, ns."""
+    if not looks:  # a run of a version that did not keep them
+        return [], 0
+    stale_ns = min(STALE_NS, (looks[-1][0] - looks[0][0]) // 2)
+    return [look for look in looks if look[0] >= looks[0][0] + stale_ns and look[1] is not None], stale_ns
 
 
 def _more(look: Look, ours: InFlight, stale_ns: int) -> bool:

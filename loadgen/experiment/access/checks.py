@@ -18,7 +18,9 @@ from loadgen.experiment.background import is_local
 from loadgen.scenario import AccessKeys, Reach
 from server_adapters.routes import COMMON, ROUTES, Kind
 
-_MODELS, _ASKED = "/v1/models", "/v1/completions"
+_MODELS = "/v1/models"
+#: Routes whose keys are looked at, and what the names of those checks begin with.
+_KEYED = ((_MODELS, ""), ("/v1/completions", "completions_"), ("/v1/chat/completions", "chat_"))
 _STRANGER = "https://elsewhere.invalid"
 #: Headers that say which software answers.
 _BANNERS = ("server", "x-powered-by", "via")
@@ -143,9 +145,9 @@ class Checks:
     # ------------------------------------------------------------------ keys
 
     async def _key(self) -> None:
-        """/v1/models; and the route of completions, which a GET cannot use: only a refusal says something there."""
+        """/v1/models; and the routes of completions, which a GET cannot use: only a refusal says something there."""
         ways = (("key_missing", None, "without a key"), ("key_wrong", wrong_key(), "with a wrong key"))
-        for path, prefix in ((_MODELS, ""), (_ASKED, "completions_")):
+        for path, prefix in _KEYED:
             for check, headers, words in ways:
                 if headers is not None and not self._trusted:
                     self._say(prefix + check, "not_shown", "no key is sent over TLS that is not trusted", "nothing")
@@ -158,7 +160,7 @@ class Checks:
             self._say("key_right", "not_shown", "no key is sent over TLS that is not trusted", "nothing")
             return
         seen = await self._get(_MODELS, self._place.headers)
-        word: Word = "pass" if seen.status == 200 else "not_shown" if seen.status is None else "fail"
+        word: Word = "pass" if seen.status == 200 else "not_shown" if seen.tells_nothing else "fail"
         self._say("key_right", word, _came(seen), f"GET {_MODELS} with the right key")
 
     def _keyed(self, check: str, seen: Seen, how: str) -> None:
@@ -167,7 +169,7 @@ class Checks:
             self._say(check, "pass", _came(seen), how)
         elif seen.status is None:
             self._say(check, "not_shown", seen.problem or "no answer", how)
-        elif seen.status in (404, 405) or seen.silent:
+        elif seen.status in (404, 405) or seen.tells_nothing:
             self._say(check, "not_shown", f"{_came(seen)}: says nothing of keys", how)
         else:
             self._say(check, "fail", f"{_came(seen)}: let in", how)
@@ -177,7 +179,7 @@ class Checks:
     async def _pages(self) -> None:
         for shown, url in self._place.metrics_urls.items():
             seen = await self._get(url)
-            state: Word = "warning" if seen.open else "not_shown" if seen.status is None else "pass"
+            state: Word = "warning" if seen.open else "not_shown" if seen.tells_nothing else "pass"
             self._say(
                 "metrics", state, f"{_came(seen)}{': open to all' if seen.open else ''}", "GET without a key", shown
             )
@@ -202,8 +204,8 @@ class Checks:
 
     def _route(self, path: str, kind: Kind, seen: Seen, how: str) -> None:
         how = f"{how} without a key"
-        if seen.status is None:
-            self._say("route", "not_shown", f"{path}: {seen.problem}", how)
+        if seen.tells_nothing:
+            self._say("route", "not_shown", f"{path}: {_came(seen)}", how)
         elif not seen.open:
             self._say("route", "pass", f"{path}: {_came(seen)}", how)
         elif kind == "tells":

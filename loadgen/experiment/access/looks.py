@@ -36,6 +36,11 @@ class Seen:
         return self.status is not None and (300 <= self.status < 400 or self.status == 429 or self.status >= 500)
 
     @property
+    def tells_nothing(self) -> bool:
+        """No answer, or one that is silent: neither open nor closed."""
+        return self.status is None or self.silent
+
+    @property
     def guarded(self) -> bool:
         return self.status in (401, 403)
 

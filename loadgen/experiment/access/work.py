@@ -96,7 +96,7 @@ def _facts(scenario: Scenario, name: str, redact: Redactor) -> ArmFacts:
         adapter=adapter.name,
         chunk_unit=adapter.chunk_unit,
         model=arm.model or "",
-        endpoint=scenario.workload.endpoint,
+        endpoint=scenario.access.endpoint or scenario.workload.endpoint,
         capabilities=asdict(NOTHING_KNOWN),
         environment={},
         facts=dict(arm.facts),

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
-from loadgen.analyze import AccessResult, AnomaliesResult, DrillResult, Stability
+from loadgen.analyze import (
+    AccessResult,
+    AnomaliesArm,
+    AnomaliesResult,
+    DrillPull,
+    DrillResult,
+    N,
+    Stability,
+    key_checks,
+)
 from loadgen.verdict.checklist.evidence import CanaryEvidence, RunEvidence
 from loadgen.verdict.checklist.model import ItemState
 from loadgen.verdict.checklist.seen import Found, Seen, not_shown, speculates
+from loadgen.verdict.checklist.targets import addresses_of
 
 #: A shorter soak is none that shows stability.
 SOAK_S = 1800.0
@@ -15,6 +25,8 @@ SOAK_S = 1800.0
 FOLLOWED, WINDOWS = ("acceptance_rate", "tpot_s", "error_share"), 40
 #: Groups of anomalies of which each must have been sent.
 GROUPS = ("too_long", "empty", "json", "types", "text", "range", "disconnect", "ids")
+#: And the one that is longer than the drafter takes.
+DRAFTER = "long_for_drafter"
 _STATES: Mapping[str, ItemState] = {"pass": "pass", "fail": "fail", "inconclusive": "not_shown"}
 
 
@@ -27,12 +39,21 @@ def anomalies(seen: Seen) -> Found:
     run = _newest(seen, "anomalies")
     if found.state != "pass" or run is None or not isinstance(run.found, AnomaliesResult):
         return found
-    sent = {row.group for arm in run.found.arms for row in arm.rows}
+    arms = [arm for arm in run.found.arms if run.arms[arm.arm].speculation is not False]
     numbers = {"sent": float(sum(arm.sent for arm in run.found.arms))}
-    if missing := [group for group in GROUPS if group not in sent]:
+    missing = [group for group in GROUPS if any(group not in {row.group for row in arm.rows} for arm in arms)]
+    missing += [DRAFTER] if not all(map(_beyond_drafter, arms)) and "too_long" not in missing else []
+    if missing:
         why = f"{run.run_id} sent none of {', '.join(missing)} (anomalies.include, exclude)"
         return Found("not_shown", why, found.evidence, numbers)
     return Found("pass", found.why, found.evidence, numbers)
+
+
+def _beyond_drafter(arm: AnomaliesArm) -> bool:
+    """Sent, or known to have nothing to hit."""
+    return any(row.name == DRAFTER for row in arm.rows) or any(
+        one.name == DRAFTER and not one.unknown for one in arm.skipped
+    )
 
 
 def kill_switch(seen: Seen) -> Found:
@@ -44,16 +65,32 @@ def kill_switch(seen: Seen) -> Found:
     numbers: dict[str, float | None] = {
         "pulls": float(len(run.found.pulls)), "lost": float(lost), "lost_most": float(most)
     }  # fmt: skip
-    for key in ("last_routed_s", "last_token_s"):
-        values = [getattr(pull, key) for pull in run.found.pulls if pull.direction == "off"]
-        known = [n.value if n.value is not None else n.high for n in values if n is not None]
-        numbers[key] = max((value for value in known if value is not None), default=None)
+    numbers |= {key: _most_s(run.found.pulls, key) for key in ("last_routed_s", "last_token_s", "last_round_s")}
     why = found.why
     if found.state == "pass":
-        last = numbers["last_routed_s"]
-        when = "at a time that is not known" if last is None else f"after at most {last:.3g} s"
-        why = f"{lost} requests lost in {len(run.found.pulls)} pulls; the last request was routed {when}"
+        why = f"{lost} requests lost in {len(run.found.pulls)} pulls; {_last(numbers)}"
     return Found(found.state, why, found.evidence, numbers)
+
+
+def _most_s(pulls: Sequence[DrillPull], key: str) -> float | None:
+    """Of all pulls off; None where one of them has no upper bound."""
+    told: list[N | None] = [getattr(pull, key) for pull in pulls if pull.direction == "off"]
+    most = [None if n is None else n.value if n.value is not None else n.high for n in told]
+    known = [s for s in most if s is not None]
+    return max(known) if known and len(known) == len(most) else None
+
+
+def _last(numbers: Mapping[str, float | None]) -> str:
+    """What the drill has shown of the end of speculation."""
+    routed, rounds = numbers["last_routed_s"], numbers["last_round_s"]
+    if routed is not None:
+        return f"the last request was routed to the speculating side after at most {routed:.3g} s"
+    if rounds is not None:
+        return (
+            f"the last round of verification came after at most {rounds:.3g} s, by counters; which request was the "
+            "last is not known"
+        )
+    return "when the last request was routed there is not known"
 
 
 def stability(seen: Seen) -> Found:
@@ -110,10 +147,31 @@ def access(seen: Seen) -> Found:
 def _less_than_all(seen: Seen) -> str | None:
     """Of an access check that passed: why it is not all that is asked for."""
     run = _newest(seen, "access")
-    if run is None or not isinstance(run.found, AccessResult):
+    if run is None or seen.sides is None:
+        return None
+    if left_out := sorted(seen.sides.addresses - addresses_of(run)):
+        return f"{run.run_id} did not look at {', '.join(left_out)}"
+    if not isinstance(run.found, AccessResult):
         return None
     weak = [c for c in run.found.checks if c.check == "transport" and c.state == "warning"]
-    return f"transport encryption is not shown: {weak[0].place}: {weak[0].seen}" if weak else None
+    if weak:
+        return f"transport encryption is not shown: {weak[0].place}: {weak[0].seen}"
+    ours = seen.sides.known
+    open_ = None if ours is None else _key_unseen(run.found, ours.endpoint)
+    return (
+        None if open_ is None else f"{run.run_id} does not show whether a key is asked for where requests go ({open_})"
+    )
+
+
+def _key_unseen(found: AccessResult, endpoint: str) -> str | None:
+    """Of the route that the target's requests take."""
+    for name in key_checks(endpoint):
+        made = [c for c in found.checks if c.check == name]
+        if not made:
+            return f"{name} was not looked at"
+        if open_ := [c for c in made if c.state != "pass"]:
+            return f"{open_[0].place}: {name}: {open_[0].seen}"
+    return None
 
 
 def canary(seen: Seen) -> Found:

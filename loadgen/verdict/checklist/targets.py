@@ -39,9 +39,18 @@ class Sides:
     def of(self, facts: ArmFacts) -> tuple[str, ArmFacts] | None:
         return self.baseline if facts.speculation is False else self.candidate
 
+    @property
+    def known(self) -> ArmFacts | None:
+        """The candidate's; the baseline's where no run has shown one."""
+        side = self.candidate or self.baseline
+        return None if side is None else side[1]
+
+    @property
+    def addresses(self) -> frozenset[str]:
+        return frozenset(() if self.known is None else self.known.replicas)
+
     def shown(self) -> Target:
-        known = self.candidate or self.baseline
-        values = {} if known is None else {key: _value(known[1], key) for key in SHOWN}
+        values = {} if self.known is None else {key: _value(self.known, key) for key in SHOWN}
         return Target(
             run_id=self.run_id,
             baseline=None if self.baseline is None else self.baseline[0],
@@ -85,9 +94,12 @@ def another(run: RunEvidence, sides: Sides) -> str | None:
 
 
 def _other_addresses(run: RunEvidence, sides: Sides) -> str | None:
-    ours = {url for side in (sides.baseline, sides.candidate) if side is not None for url in side[1].replicas}
-    theirs = {url for facts in run.arms.values() for url in facts.replicas}
-    return None if ours & theirs else f"of other addresses: {', '.join(sorted(theirs)[:MOST_NAMED])}"
+    theirs = addresses_of(run)
+    return None if sides.addresses & theirs else f"of other addresses: {', '.join(sorted(theirs)[:MOST_NAMED])}"
+
+
+def addresses_of(run: RunEvidence) -> frozenset[str]:
+    return frozenset(url for facts in run.arms.values() for url in facts.replicas)
 
 
 def _apart(facts: ArmFacts, ours: ArmFacts) -> Iterator[str]:

@@ -473,6 +473,15 @@ def test_counters_of_the_same_servers_tell_of_rounds_only(made: Made) -> None:
     assert off.last_round_s is not None
     assert off.last_round_s.high == pytest.approx(0.201)
     assert found.state == "pass"
+    assert [(f.id, f.severity, f.text) for f in found.findings] == [
+        (
+            "drill_by_rounds", "info",
+            "pull 1: which request was the last is not known; by their counters the speculating servers verified their "
+            "last drafts 0.201 s after the switch at most",
+        )
+    ]  # fmt: skip
+    limited = made.found(speculating=plain, fallback=plain, limits={"last_routed_s": 5.0})
+    assert (limited.state, "last_routed_s is not known" in limited.reasons[0]) == ("inconclusive", True)
 
 
 def test_counters_that_never_stop(made: Made) -> None:

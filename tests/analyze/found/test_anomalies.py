@@ -306,6 +306,83 @@ def test_what_was_left_goes_on(story: Story) -> None:
     ]
 
 
+def disconnect(story: Story, name: str) -> None:
+    """That anomaly leaves on purpose."""
+    got = {"ended": "left", "status": 200, "shape": "stream", "s": 0.1, "message": ""}
+    story.change("anomaly", name, group="disconnect", expected="200, or we leave", got=got)
+
+
+def test_disconnects_on_a_server_that_does_not_tell_what_runs(story: Story) -> None:
+    """H20: nobody looked, so it is not seen whether what was left goes on."""
+    story.requests()
+    story.witnesses()
+    story.events = [e for e in story.events if e.name != "let_go"]
+    assert story.found().state == "pass", "nothing was left"
+    disconnect(story, "a7")
+    found = story.found()
+    assert (found.state, found.reasons) == (
+        "inconclusive",
+        [
+            "candidate: whether what a7 left goes on cannot be seen: what runs and waits on the server was not told in "
+            "the time before (arms.candidate.metrics_urls)"
+        ],
+    )
+    assert [row.name for row in only(found).rows if row.unseen] == ["a7"]
+
+
+def test_a_page_that_tells_too_little_after_a_disconnect(story: Story) -> None:
+    """H20: two looks of the later half must be told, and what they say counts whatever the last one says."""
+    story.requests()
+    story.witnesses()
+    for i in range(20):
+        story.event(1 + 0.5 * i, "busy", busy=5.0)
+    disconnect(story, "a7")
+    assert story.found().state == "pass"
+    begun = QUIET_S + 2 * 7 + 0.4
+
+    def looked(*busy: float | None) -> AnomaliesResult:
+        looks = [[at(begun + 10 * i / (len(busy) - 1)), one] for i, one in enumerate(busy)]
+        story.change("let_go", "a7", s=None, busy=busy[-1], looks=looks)
+        return story.found()
+
+    unseen = (
+        "inconclusive",
+        [
+            "candidate: whether what a7 left goes on cannot be seen: what runs and waits on the server was not told "
+            "after it"
+        ],
+    )
+    for busy in ([None] * 21, [26.0] * 9 + [None] * 11 + [26.0]):
+        found = looked(*busy)
+        assert (found.state, found.reasons) == unseen, busy
+    assert looked(*[26.0] * 9, *[None] * 10, 6.0, 6.0).state == "pass", "ours alone, twice"
+    assert looked(*[26.0] * 20, None).state == "fail"
+
+
+def test_witnesses_that_say_too_little_are_not_judged(story: Story) -> None:
+    """Their answers are half of what bystanders are: with too few it is not known that nothing was done to them."""
+    story.requests()
+    story.witnesses()
+    story.events = [e for e in story.events if e.name != "witness" or e.at_ns < at(6)]
+    found = story.found()
+    assert (found.state, len(found.reasons)) == ("inconclusive", 1)
+    assert found.reasons[0].startswith(
+        "candidate: the share of known requests that failed or were answered otherwise cannot be judged: 10 blocks "
+        "before and 0 during have an answer of a witness"
+    )
+
+
+def test_an_anomaly_after_which_nobody_asked(story: Story) -> None:
+    """A run that ended between the last anomaly and its known-good request."""
+    story.requests()
+    story.witnesses()
+    story.events = [e for e in story.events if not (e.name == "probe" and e.data["after"] == "a11")]
+    found = story.found()
+    assert (found.state, found.reasons) == (
+        "inconclusive", ["candidate: the known-good request was not asked after a11"]
+    )  # fmt: skip
+
+
 def test_bystanders_that_fail(story: Story) -> None:
     story.requests(
         lambda second: {"outcome": "stream_error"} if second >= QUIET_S and int(second * 10) % 3 == 0 else {}
@@ -429,7 +506,7 @@ def test_a_drafters_limit_that_is_not_known_is_no_pass(story: Story) -> None:
     found = story.found()
     assert (found.state, found.reasons) == (
         "inconclusive",
-        [f"candidate: long_for_drafter is not shown: {why}, or leave it out (anomalies.exclude)"],
+        [f"candidate: long_for_drafter is not shown: {why}"],
     )
 
 

@@ -87,15 +87,36 @@ async def test_an_open_door(door: Any, tmp_path: Path, key: Any) -> None:
     assert any("key_missing: status 200: let in" in reason for reason in found.reasons)
 
 
-@pytest.mark.parametrize("status", [302, 429])
-async def test_sent_elsewhere_or_asked_too_often_says_nothing_of_keys(door: Any, tmp_path: Path, status: int) -> None:
-    """A login page is no open door, and not a closed one either."""
+@pytest.mark.parametrize("status", [302, 429, 503])
+async def test_sent_elsewhere_or_asked_too_often_says_nothing(door: Any, tmp_path: Path, key: Any, status: int) -> None:
+    """A login page is no open door, and not a closed one either; nor is a server that is too busy for the right key."""
     pages = dict.fromkeys(("/v1/models", "/v1/completions", "/metrics", "/server_info"), (status, ""))
     server = await door(None, pages=pages, guarded=("/nothing",))
-    found = await looked(tmp_path, {"url": server.url})
-    assert states(found, "key_missing", "key_wrong") == {"key_missing": "not_shown", "key_wrong": "not_shown"}
+    found = await looked(tmp_path, {"url": server.url, **key})
+    checks = ("key_missing", "key_wrong", "key_right", "metrics")
+    assert states(found, *checks) == dict.fromkeys(checks, "not_shown")
     assert found.state == "inconclusive"
-    assert state_of(found, f"/server_info: status {status}") == "pass"
+    assert state_of(found, f"/server_info: status {status}") == "not_shown"
+
+
+@pytest.mark.parametrize(("endpoint", "state"), [("completions", "pass"), ("chat", "inconclusive")])
+async def test_the_route_that_is_asked_must_be_seen_to_be_guarded(
+    door: Any, tmp_path: Path, endpoint: str, state: str
+) -> None:
+    """A gateway that asks for a key at /v1/models and /v1/completions, and says 405 to a GET of the third."""
+    pages = {"/v1/chat/completions": (405, "allow: POST\r\n")}
+    server = await door(None, pages=pages, guarded=("/v1/models", "/v1/completions"))
+    found = await looked(tmp_path, {"url": server.url}, access={"endpoint": endpoint})
+    assert states(found, "key_missing", "completions_key_missing", "chat_key_missing", "chat_key_wrong") == {
+        "key_missing": "pass", "completions_key_missing": "pass", "chat_key_missing": "not_shown",
+        "chat_key_wrong": "not_shown",
+    }  # fmt: skip
+    assert found.state == state
+    assert found.reasons == [
+        f"base: {server.url}: chat_key_{name}: status 405: says nothing of keys"
+        for name in ("missing", "wrong")
+        if endpoint == "chat"
+    ]
 
 
 async def test_a_stranger_with_credentials(door: Any, tmp_path: Path) -> None:

@@ -196,3 +196,22 @@ class Deaf(HealthyServer):
 def test_what_lasts_is_found(load: Load, spoiled: type[HealthyServer], include: str, reason: str) -> None:
     found = whole(include=[include]).found(load.cut(100.0, 300.0), WORLDS[0], 3, spoiled)
     assert any(r.startswith(f"candidate: {reason}") for r in found.reasons), found.reasons
+
+
+class Blind(HealthyServer):
+    """Its page does not tell what runs and waits."""
+
+    async def busy(self) -> float | None:
+        return None
+
+
+def test_what_was_left_on_a_server_that_tells_nothing_is_not_shown(load: Load) -> None:
+    """H20: nobody could look whether it goes on; what leaves nothing behind needs no look."""
+    piece = load.cut(100.0, 300.0)
+    found = whole(include=["disconnect"], pause_s=2).found(piece, WORLDS[0], 3, Blind)
+    (reason,) = found.reasons
+    assert found.state == "inconclusive"
+    assert reason.startswith("candidate: whether what leave_connected, leave_in_head, leave_in_body,")
+    assert "was not told in the time before (arms.candidate.metrics_urls)" in reason
+    assert whole(include=["disconnect"], pause_s=2).found(piece, WORLDS[0], 3).state == "pass"
+    assert whole(include=["empty"], pause_s=2).found(piece, WORLDS[0], 3, Blind).state == "pass"

@@ -17,16 +17,20 @@ from loadgen.analyze import (
     AnomalyRow,
     ComparisonRow,
     Difference,
+    DrillPull,
     DrillResult,
     Estimate,
     ExperimentResult,
     G,
+    Losses,
     N,
     SeriesTrend,
     Stability,
     Summary,
     Validity,
+    key_checks,
 )
+from loadgen.analyze.found.anomaly_models import AnomalySkipped
 from loadgen.analyze.summary import Arm, ArmResources, Interval, Resources, ResourceUse, Speculation, Speedup
 from loadgen.record import ArmFacts
 from loadgen.verdict import (
@@ -41,7 +45,8 @@ from loadgen.verdict import (
     Verdict,
     checklist_of,
 )
-from loadgen.verdict.checklist.beside import GROUPS
+from loadgen.verdict.checklist.beside import DRAFTER, GROUPS
+from server_adapters.anomalies import CATALOGUE
 from server_adapters.anomalies import GROUPS as CATALOGUE_GROUPS
 from server_adapters.base import Fact
 
@@ -283,6 +288,25 @@ def test_access_checks_are_known_by_their_addresses() -> None:
     assert listed(here).target is not None
 
 
+def test_access_to_the_baseline_alone_shows_nothing_of_the_candidate() -> None:
+    """The candidate's addresses are others, and all of them must have been looked at."""
+
+    def at(*urls: str, speculation: bool | None = None) -> ArmFacts:
+        return facts(speculation).model_copy(update={"replicas": list(urls)})
+
+    run = compared(arms={"baseline": at("http://a", speculation=False), "candidate": at("http://b", "http://c")})
+
+    def asked(*urls: str) -> Item:
+        return of("access", run, experiment("access", arms={"server": at(*urls)}), files=[AUDIT])
+
+    assert (asked("http://a").state, "of other addresses: http://a" in asked("http://a").why) == ("not_shown", True)
+    assert (asked("http://b").state, asked("http://b").why) == ("not_shown", "r-access did not look at http://c")
+    assert asked("http://a", "http://b", "http://c").state == "pass"
+    alone = compared(arms={"baseline": at("http://a", speculation=False)})
+    only = experiment("access", arms={"server": at("http://a")})
+    assert of("access", alone, only, files=[AUDIT]).state == "pass", "no run has shown a candidate"
+
+
 def test_a_single_arm_with_limits_of_its_own_shows_its_tails() -> None:
     alone = compared("r-slo", "2026-11-30T00:00:00+00:00", arms={"candidate": facts(True)},
                      parts={"comparison": Absent(reason="one arm")})  # fmt: skip
@@ -489,27 +513,91 @@ def test_an_experiment_on_the_baseline_alone_shows_nothing(kind: str) -> None:
     assert of(name, compared(), experiment(kind, arms={"baseline": facts(False)})).state == "not_shown"
 
 
+def bad_requests(*groups: str, arm: str = "candidate", skipped: bool | None = None, **more: Any) -> AnomaliesArm:
+    """One anomaly of each group. `skipped`: the one beyond the drafter was not made; True: its limit is unknown."""
+    rows = [AnomalyRow.model_construct(name=more.get(group, group), group=group) for group in groups]
+    left_out = [] if skipped is None else [AnomalySkipped(name=DRAFTER, reason="r", unknown=skipped)]
+    return AnomaliesArm.model_construct(arm=arm, rows=rows, sent=len(rows), skipped=left_out)
+
+
+def sent(*arms: AnomaliesArm) -> Item:
+    told = AnomaliesResult.model_construct(state="pass", reasons=[], arms=list(arms))
+    names = {arm.arm: facts(arm.arm != "baseline") for arm in arms}
+    return of("anomalies", compared(), experiment("anomalies", found=told, arms=names))
+
+
 def test_a_part_of_the_anomalies_is_no_catalogue() -> None:
-    def sent(*groups: str) -> Item:
-        rows = [AnomalyRow.model_construct(group=group) for group in groups]
-        arm = AnomaliesArm.model_construct(rows=rows, sent=len(rows))
-        told = AnomaliesResult.model_construct(state="pass", reasons=[], arms=[arm])
-        return of("anomalies", compared(), experiment("anomalies", found=told))
-
     assert set(GROUPS) <= set(CATALOGUE_GROUPS)
-    assert sent("json").why.startswith("r-anomalies sent none of too_long, empty, types")
-    assert (sent(*GROUPS).state, sent(*GROUPS).numbers) == ("pass", {"sent": float(len(GROUPS))})
+    assert sent(bad_requests("json")).why.startswith("r-anomalies sent none of too_long, empty, types")
+    whole = sent(bad_requests(*GROUPS, too_long=DRAFTER))
+    assert (whole.state, whole.numbers) == ("pass", {"sent": float(len(GROUPS))})
+    other = sent(bad_requests("json"), bad_requests(*GROUPS, arm="baseline", too_long=DRAFTER))
+    assert other.why.startswith("r-anomalies sent none of too_long, empty"), "what the baseline got is no evidence"
 
 
-def looked(state: Any = "pass") -> RunEvidence:
+@pytest.mark.parametrize(("skipped", "state"), [(None, "not_shown"), (True, "not_shown"), (False, "pass")])
+def test_nothing_beyond_the_drafters_limit_is_no_catalogue(skipped: bool | None, state: str) -> None:
+    """J1: left out by the user, not known, or known to have nothing to hit; other long prompts are not it."""
+    assert DRAFTER in CATALOGUE
+    one = sent(bad_requests(*GROUPS, skipped=skipped))
+    assert one.state == state
+    if state == "not_shown":
+        assert one.why == "r-anomalies sent none of long_for_drafter (anomalies.include, exclude)"
+    assert sent(bad_requests(*GROUPS, too_long=DRAFTER), bad_requests(*GROUPS, arm="baseline")).state == "pass"
+
+
+@pytest.mark.parametrize(
+    ("pulls", "said"),
+    [
+        ([(0.5, 0.7), (0.9, None)], "the last request was routed to the speculating side after at most 0.9 s"),
+        (
+            [(0.5, 0.7), (None, 0.4)],
+            "the last round of verification came after at most 0.7 s, by counters; which request was the last is not "
+            "known",
+        ),
+        ([(None, None), (0.5, 0.7)], "when the last request was routed there is not known"),
+    ],
+)
+def test_a_drill_says_what_it_has_shown(pulls: list[tuple[float | None, float | None]], said: str) -> None:
+    """The latest of all pulls, of which each must tell; one number is exact, the other a bound."""
+
+    def pull(routed: float | None, rounds: float | None) -> DrillPull:
+        return DrillPull.model_construct(
+            direction="off", losses=Losses.model_construct(lost=0, lost_most=0),
+            last_routed_s=N(value=routed, n=9, source="header", reason="untold"),
+            last_round_s=N(value=None, low=0.0, high=rounds, n=9, source="counters", reason="untold"),
+        )  # fmt: skip
+
+    told = found("drill").model_copy(update={"pulls": [pull(*one) for one in pulls]})
+    one = of("kill_switch", compared(), experiment("drill", found=told))
+    assert (one.state, one.why) == ("pass", f"0 requests lost in 2 pulls; {said}")
+
+
+def looked(state: Any = "pass", chat: Any = "pass") -> RunEvidence:
     """What an access check knows of its arm: where it is."""
     nothing = {"model": "", "environment": {}, "capabilities": {}, "spec_method": None, "k": None, "speculation": None}
     arm = facts().model_copy(update=nothing)
-    check = AccessCheck(
-        arm="candidate", place="http://a", check="transport", state=state, seen="plain HTTP", how="its URL"
-    )
-    told = AccessResult(run_id="x", state="pass", reasons=[], findings=[], conditions={}, checks=[check], requests=9)
+    keys = dict.fromkeys(key_checks("completions"), "pass") | dict.fromkeys(key_checks("chat"), chat)
+    checks = [
+        AccessCheck(arm="candidate", place="http://a", check=name, state=word, seen=words, how="")
+        for name, word, words in (("transport", state, "plain HTTP"), *((n, w, "status 405") for n, w in keys.items()))
+        if word is not None
+    ]
+    told = AccessResult(run_id="x", state="pass", reasons=[], findings=[], conditions={}, checks=checks, requests=9)
     return experiment("access", found=told, arms={"candidate": arm})
+
+
+def test_access_shows_the_route_that_the_targets_requests_take() -> None:
+    """An access check of completions alone, and a candidate that is asked for chat."""
+    open_ = of("access", compared(), looked(chat="not_shown"), files=[AUDIT])
+    assert (open_.state, open_.why) == (
+        "not_shown",
+        "r-access does not show whether a key is asked for where requests go (http://a: chat_key_missing: status 405)",
+    )
+    assert "(chat_key_missing was not looked at)" in of("access", compared(), looked(chat=None), files=[AUDIT]).why
+    completions = {name: facts(name == "candidate").model_copy(update={"endpoint": "completions"})
+                   for name in ("baseline", "candidate")}  # fmt: skip
+    assert of("access", compared(arms=completions), looked(chat="not_shown"), files=[AUDIT]).state == "pass"
 
 
 def test_access_over_plain_http_shows_no_encryption() -> None:
