@@ -340,8 +340,8 @@ def _watch() -> list[Panel]:
         return f"sum by (instance, lane, arm) ({how}({series(name, *_SERVER)}[{RATE}]) {alone})"
 
     state = [
-        Ask(f"max by (arm, instance, lane) ({series(f'server_{name}_requests', *_SERVER)} {alone})", f"{_LEGEND} {name}")
-        for name in ("running", "waiting")
+        Ask(f"max by (arm, instance, lane) ({series(f'server_{name}', *_SERVER)} {alone})", f"{_LEGEND} {name[:7]}")
+        for name in ("running_requests", "waiting_requests")
     ]
     return [
         lines(

@@ -24,6 +24,7 @@ from loadgen.scenario import CanaryKeys, LoadedScenario, read_secret, switch_sec
 
 #: A pull that did not work is tried again with the next window that still fails, so often in all.
 PULLS = 3
+_WORDS = {"delivered": "has worked", "failed": "is not known to have worked", "dry_run": "was not pulled (dry run)"}
 _CUT_SHORT = "the monitor ended before it was told whether it worked"
 
 
@@ -78,8 +79,7 @@ class Hooks:
 
     def _of_switch(self, event_id: str, result: str, number: int, said: str, answer: str = "") -> None:
         self._under_way = None
-        words = {"delivered": "has worked", "failed": "is not known to have worked", "dry_run": "was not pulled (dry run)"}
-        self._say(f"the kill switch {words[result]}: {said}{f': {answer}' if answer else ''}")
+        self._say(f"the kill switch {_WORDS[result]}: {said}{f': {answer}' if answer else ''}")
         self._metrics.call("switch", result)
         self.records.call(time.time(), event_id, "switch", result, number, said)
 
