@@ -339,16 +339,17 @@ def _watch() -> list[Panel]:
     def counted(name: str, how: str = "rate") -> str:
         return f"sum by (instance, lane, arm) ({how}({series(name, *_SERVER)}[{RATE}]) {alone})"
 
-    state = [
-        Ask(f"max by (arm, instance, lane) ({series(f'server_{name}', *_SERVER)} {alone})", f"{_LEGEND} {name[:7]}")
-        for name in ("running_requests", "waiting_requests")
-    ]
+    def requests(name: str) -> Ask:
+        newest = f"max by (arm, instance, lane) ({series(f'server_{name}_requests', *_SERVER)} {alone})"
+        return Ask(newest, f"{_LEGEND} {name}")
+
     return [
         lines(
             "Watched: running and waiting",
             "At the newest look, all pages of the arm; absent where the page does not tell.",
             "short",
-            *state,
+            requests("running"),
+            requests("waiting"),
         ),
         lines(
             "Looks that failed",

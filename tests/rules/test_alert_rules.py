@@ -452,7 +452,7 @@ def in_lane(series: Series, lane: int) -> Series:
 
 
 def test_an_ended_monitor_of_the_service_says_nothing_of_the_next_one(holds: Holds) -> None:
-    """G19, G20: a canary failed, was stopped and is watched anew, in another lane; the old lane's series stay a while."""
+    """G19, G20: a canary failed, was stopped and is watched anew in another lane; the old one's series stay a while."""
     ended = in_lane(canary("fail", active=gauge(0, 60)), 4)
     holds(ended | in_lane(canary("ok"), 5), "20m", {})
     hangs = {f"specload_canary_window_end_timestamp_seconds{{{WATCHED}}}": gauge(60, 60)}
