@@ -19,6 +19,7 @@ from loadgen.experiment.preflight import ReadyArm
 from loadgen.export import Metrics
 from loadgen.report import canary_tables
 from loadgen.scenario import LoadedScenario, Scenario
+from server_adapters.probing import NOTHING_KNOWN
 from tests.experiment.canary_receiver import until
 
 ACCEPTANCE = CheckId("acceptance", "probes")
@@ -44,7 +45,8 @@ class Hooked:
         assert scenario.canary is not None
         told = CanaryMetrics(self.metrics, "c", ("candidate", "baseline"), scenario.canary)
         told.begin("id", (ACCEPTANCE,), 0.0)
-        arm = cast(ReadyArm, None)  # neither an http switch nor a command asks the arm
+        # neither an http switch nor a command asks the arm
+        arm = ReadyArm("candidate", cast(Any, None), (), "m", NOTHING_KNOWN, cast(Any, None), ())
         self.hooks = Hooks(
             scenario.canary, LoadedScenario(scenario, None, ""), arm, False, plain_client, told, self.said.append
         )
