@@ -104,7 +104,7 @@ async def test_what_a_switch_or_receiver_answers_is_said_and_never_kept(
     """I6: everybody who may look at canaries reads canary.json: it has the kind of answer, and no word of it."""
     server = await hostile(misbehave=answering(status))
     call = {"url": f"{server.url}/v1/completions"}
-    keys = {"switch": {"off": {"kind": "http", "body": {}, **call}}, "webhooks": [{**call, "tries": 1}]}
+    keys = {"switch": {"off": {"kind": "http", "body": {}, **call}}, "webhooks": [{**call, "tries": 1, "on": ["fail"]}]}
     async with failed(tmp_path / "c", **keys) as hooked:
         await until(lambda: len(hooked.calls()) == 2, "both were called")
     result = "delivered" if expected == "HTTP 200" else "failed"
