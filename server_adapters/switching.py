@@ -15,18 +15,28 @@ _ANOTHER_WAY = (
 )
 
 
+class NotSwitched(TargetError):
+    """The server refuses, or has no such switch. `said`: so, without a word of the server's, which the message has."""
+
+    def __init__(self, said: str, message: str) -> None:
+        super().__init__(message)
+        self.said = said
+
+
 async def switch_speculation(client: httpx.AsyncClient, target: Target, enabled: bool) -> str:
     """Ask a server to speculate no longer, or again; what it answered. Raises TargetError where it cannot be reached,
-    refuses, or has no such switch."""
+    NotSwitched where it refuses or has no such switch."""
     version = (await ask_json(client, target, "/version") or {}).get("version")
     if not isinstance(version, str) or _REHEARSAL not in version:
         what = "tells no version" if version is None else f"is version {str(version)[:40]}"
-        raise TargetError(
+        raise NotSwitched(
+            f"no run-time switch of speculation is known of a server; {_ANOTHER_WAY}",
             f"{shown(target.url)} {what}, of which no run-time switch of speculation is known (vLLM and SGLang have "
-            f"none: speculation is chosen when they start); {_ANOTHER_WAY}"
+            f"none: speculation is chosen when they start); {_ANOTHER_WAY}",
         )
     url = address(target, "/rehearsal/speculation")
     answer = await ask_server(client, target, "POST", url, json={"enabled": enabled})
     if answer.status_code != 200:
-        raise TargetError(f"{shown(url)}: {read_http_error(answer.status_code, answer.content).message[:200]}")
+        said = f"HTTP {answer.status_code} of a server"
+        raise NotSwitched(said, f"{shown(url)}: {read_http_error(answer.status_code, answer.content).message[:200]}")
     return f"{shown(target.url)}: {answer.text[:200]}"

@@ -10,7 +10,8 @@ from loadgen.export import Limits, Windows
 _SERVER = ('job=~"$job"', 'instance=~"$instance"')
 _JOBS = 'job=~"inference|specload|specload-watch"'
 _LIMITS, _WINDOWS = Limits(), Windows()
-_LEGEND = "{{arm}} {{instance}}"
+#: `lane`: of the service's runs and monitors, which may have arms of one name; others have none.
+_LEGEND = "{{arm}} {{instance}} {{lane}}"
 _RUNNING = (
     "vllm:num_requests_running|sglang:num_running_reqs|llamacpp:requests_processing|lmdeploy:num_requests_running|"
     "trtllm_num_requests_running"
@@ -114,10 +115,15 @@ def _state() -> list[Panel]:
 
 def _monitor() -> list[Panel]:
     """Of `specload canary`. Checks have units of their own, so they are shown beside their limits."""
-    by = "canary, check, source"
+    by = "canary, instance"
+
+    def newest(name: str, more: str = "") -> str:
+        """Of monitors that are active: what an ended one told stays a while, beside what the next one tells."""
+        active = f"and on (job, instance, lane, canary) {series('canary_active', *_SERVER)} == 1"
+        return f"max by ({by}{more}) ({series(f'canary_{name}', *_SERVER)} {active})"
 
     def check(name: str) -> str:
-        return f"max by ({by}) ({series(f'canary_check_{name}', *_SERVER)})"
+        return newest(f"check_{name}", ", check, source")
 
     codes = {"0": ("fail", RED), "1": ("pass", GREEN), "-1": ("unclear, or no data", ORANGE)}
     return [
@@ -125,7 +131,7 @@ def _monitor() -> list[Panel]:
             "Canary state",
             "1 for the state that `specload canary` sees: fail is three failing windows in a row; no_data is no pass.",
             "short",
-            Ask(f"max by (canary, state) ({series('canary_state', *_SERVER)})", "{{canary}} {{state}}"),
+            Ask(newest("state", ", state"), "{{canary}} {{instance}} {{state}}"),
             width=6,
             high=1,
         ),
@@ -133,7 +139,7 @@ def _monitor() -> list[Panel]:
             "Canary verdict",
             "Of the last windows together: pass only where every check is shown to keep its limit.",
             "none",
-            Ask(f"max by (canary) ({series('canary_verdict', *_SERVER)})", "{{canary}}"),
+            Ask(newest("verdict"), "{{canary}} {{instance}}"),
             width=4,
             height=8,
             words={**codes, "-1": ("inconclusive", ORANGE)},
@@ -149,7 +155,7 @@ def _monitor() -> list[Panel]:
             Ask(check("limit"), "limit", decimals=3),
             Ask(check("failing_windows"), "failing in a row"),
             Ask(check("result"), "result"),
-            order=["canary", "check", "source"],
+            order=["canary", "instance", "check", "source"],
             width=14,
             words=codes,
         ),
@@ -157,13 +163,13 @@ def _monitor() -> list[Panel]:
             "Canary's share of the traffic",
             "Of the requests that both arms ended in the newest window, probes left out. Absent: not known.",
             "percentunit",
-            Ask(f"max by (canary) ({series('canary_traffic_ratio', *_SERVER)})", "{{canary}}"),
+            Ask(newest("traffic_ratio"), "{{canary}} {{instance}}"),
         ),
         lines(
             "Failing windows in a row",
             "By check; at 3 the state is fail.",
             "short",
-            Ask(check("failing_windows"), "{{canary}} {{check}} {{source}}"),
+            Ask(check("failing_windows"), "{{canary}} {{instance}} {{check}} {{source}}"),
             reach=3,
             limits=((None, GREEN), (3, RED)),
         ),
@@ -172,8 +178,8 @@ def _monitor() -> list[Panel]:
             "Requests of our own a second, by outcome. Absent where it is watched by counters alone.",
             "reqps",
             Ask(
-                f"sum by (canary, arm, outcome) (rate({series('canary_probes_total', *_SERVER)}[{RATE}]))",
-                "{{arm}} {{outcome}}",
+                f"sum by ({by}, arm, outcome) (rate({series('canary_probes_total', *_SERVER)}[{RATE}]))",
+                "{{canary}} {{instance}} {{arm}} {{outcome}}",
             ),
         ),
     ]
@@ -328,21 +334,22 @@ def _load() -> list[Panel]:
 
 def _watch() -> list[Panel]:
     """Of `specload watch` alone: runs look at servers too, and have run_info."""
-    alone = f"unless on (job, instance) {series('run_info', *_SERVER)}"
+    alone = f"unless on (job, instance, lane) {series('run_info', *_SERVER)}"
 
     def counted(name: str, how: str = "rate") -> str:
-        return f"sum by (instance, arm) ({how}({series(name, *_SERVER)}[{RATE}]) {alone})"
+        return f"sum by (instance, lane, arm) ({how}({series(name, *_SERVER)}[{RATE}]) {alone})"
 
-    state = [
-        Ask(f"max by (arm, instance) ({series(f'server_{name}_requests', *_SERVER)} {alone})", f"{_LEGEND} {name}")
-        for name in ("running", "waiting")
-    ]
+    def requests(name: str) -> Ask:
+        newest = f"max by (arm, instance, lane) ({series(f'server_{name}_requests', *_SERVER)} {alone})"
+        return Ask(newest, f"{_LEGEND} {name}")
+
     return [
         lines(
             "Watched: running and waiting",
             "At the newest look, all pages of the arm; absent where the page does not tell.",
             "short",
-            *state,
+            requests("running"),
+            requests("waiting"),
         ),
         lines(
             "Looks that failed",

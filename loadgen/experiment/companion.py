@@ -17,13 +17,15 @@ from loadgen.record import Event, RunWriter
 
 @dataclass(frozen=True)
 class Beside:
-    """What a companion has at hand. `ready`: the arms as they were found, with their clients. `stop`: ends the run's
+    """What a companion has at hand. `ready`: the arms as they were found, with their clients. `say`: to everybody who
+    watches, in our own words; `log`: what others said, to whoever runs this machine. `stop`: ends the run's
     load early, as a policy would, with this reason. `enough`: ends the load of one segment as if its time were over.
     `ended`: how many requests of the load have ended so far, and how many of them failed; a quarter of a second old."""
 
     ready: Preflight
     writer: RunWriter
     say: Callable[[str], None]
+    log: Callable[[str], None]
     stop: Callable[[str], None]
     enough: Callable[[Segment], None]
     ended: Callable[[], tuple[int, int]]

@@ -83,6 +83,8 @@ class Puller:
         )
         how = "pulled" if found.ok else "FAILED"
         beside.say(f"switch {direction} {how} after {found.took_s:.2f} s: {found.said}")
+        if found.answer:
+            beside.log(f"switch {direction}: answered: {found.answer}")
 
     async def _restore(self, number: int, arm: ReadyArm, beside: Beside) -> None:
         """The drill was cut short, or switching back has failed: not left as it is without another try."""

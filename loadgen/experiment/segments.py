@@ -54,6 +54,7 @@ class Prepared:
     afterwards: Afterwards | None = None
     interrupted_by: Callable[[], str] = lambda: "the user"
     cuts: str = ""
+    log: Callable[[str], None] | None = None
 
 
 class Segments:
@@ -92,6 +93,7 @@ class Segments:
                 prepared.ready,
                 self._writer,
                 progress.say,
+                prepared.log or progress.say,
                 lambda reason: self._stop(reason, "policy"),
                 lambda segment: self._workers.finish(segment.number),
                 lambda: (self._workers.counts.ended, self._workers.counts.failed),

@@ -65,6 +65,8 @@ class RunOptions:
     interrupted_by: Callable[[], str] = lambda: "the user"
     #: what is said to whoever has interrupted it once, of interrupting it again; empty: nothing
     cuts: str = "Ctrl-C again cuts them"
+    #: hears what others than ourselves said, masked: for who runs this machine; None: said to who watches the run
+    log: Callable[[str], None] | None = None
 
 
 @dataclass(frozen=True)
@@ -146,6 +148,7 @@ async def _prepared(
         options.afterwards,
         options.interrupted_by,
         options.cuts,
+        options.log,
     )  # fmt: skip
     return prepared, notes if fitted is None else (fitted.sentence(), *notes)
 

@@ -1,4 +1,8 @@
-"""Pulling a kill switch: what was asked, when, and what came of it. Whatever it says is masked before it gets out."""
+"""Pulling a kill switch: what was asked, when, and what came of it.
+
+What came of it is said in our own words, which anybody may read; what the other side answered is kept apart, masked,
+for whoever runs this machine.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ from loadgen.redact import Redactor, printable
 from loadgen.scenario import AdapterCall, CommandCall, Direction, HttpCall, Reach, Switch, secrets_of
 from server_adapters.base import Target, TargetError
 from server_adapters.guarded import Ran, run_guarded
-from server_adapters.switching import switch_speculation
+from server_adapters.switching import NotSwitched, switch_speculation
 
 #: Of what a switch said.
 SAID_CHARS = 500
@@ -26,12 +30,19 @@ _ANSWER_BYTES = 64 * 1024
 @dataclass(frozen=True, slots=True)
 class Pulled:
     """`at_ns` (CLOCK_MONOTONIC): the request or command began. `took_s`: until it was answered or had ended. `ok`: it
-    did what its call calls success. `said`: what it said, or why it did not work; masked and printable."""
+    did what its call calls success. `said`: what came of it, in our own words. `answer`: what the other side said, or
+    the error's text, masked and printable: for a log or a terminal, never for a record; empty where there is none."""
 
     at_ns: int
     took_s: float
     ok: bool
     said: str
+    answer: str = ""
+
+    @property
+    def in_full(self) -> str:
+        """For a log or a terminal."""
+        return f"{self.said}: {self.answer}" if self.answer else self.said
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +65,27 @@ async def pull(switch: Switch, direction: Direction, redact: Redactor, arm: Swit
         if isinstance(call, CommandCall):
             return _of_command(await _command(call, direction), call, redact)
         if isinstance(call, HttpCall):
-            ok, said = await _http(call)
+            ok, said, answer = await _http(call)
         else:
-            ok, said = await _adapter(call, direction, arm)
+            ok, said, answer = await _adapter(call, direction, arm)
     except (TimeoutError, httpx.TimeoutException):
-        ok, said = False, f"no answer within {call.timeout_s:g} s"
+        ok, said, answer = False, f"no answer within {call.timeout_s:g} s", ""
     except (OSError, TargetError, httpx.HTTPError, httpx.InvalidURL) as error:
-        ok, said = False, str(error) or type(error).__name__
-    return Pulled(begin_ns, (now_ns() - begin_ns) / 1e9, ok, _shown(said, redact))
+        ok, said, answer = False, failure(error), str(error)
+    return Pulled(begin_ns, (now_ns() - begin_ns) / 1e9, ok, said, _shown(answer, redact))
+
+
+def failure(error: Exception) -> str:
+    """Why nothing was answered, in our own words: the text of an error may hold what the other side sent."""
+    if isinstance(error, NotSwitched):
+        return error.said
+    if isinstance(error, TargetError):
+        return "a server cannot be asked"
+    if isinstance(error, httpx.RemoteProtocolError):
+        return f"no HTTP answer ({type(error).__name__})"
+    if isinstance(error, (OSError, httpx.NetworkError)):
+        return f"cannot be reached ({type(error).__name__})"
+    return f"cannot be asked ({type(error).__name__})"
 
 
 def dry_run(switch: Switch, direction: Direction, redact: Redactor) -> str:
@@ -87,11 +111,11 @@ def _of_command(ran: Ran, call: CommandCall, redact: Redactor) -> Pulled:
         how = f"took longer than {call.timeout_s:g} s and was ended"
     else:
         how = f"ended with status {ran.status}"
-    said = f"{how}: {ran.said.strip()}" if ran.said.strip() else how
-    return Pulled(ran.begin_ns, ran.took_s, ran.status == 0, _shown(said, redact))
+    return Pulled(ran.begin_ns, ran.took_s, ran.status == 0, how, _shown(ran.said.strip(), redact))
 
 
-async def _http(call: HttpCall) -> tuple[bool, str]:
+async def _http(call: HttpCall) -> tuple[bool, str, str]:
+    """Whether it worked, what to say of it, and the answer."""
     headers = {name: value.get_secret_value() for name, value in secrets_of(call).items()}
     more: dict[str, Any] = {} if call.body is None else {"json": call.body}
     options = _reach(call).httpx_options()
@@ -107,7 +131,7 @@ async def _http(call: HttpCall) -> tuple[bool, str]:
                 break
     expected = call.expect_status or range(200, 300)
     text = body.decode("utf-8", "replace").strip()
-    return answer.status_code in expected, f"HTTP {answer.status_code}" + (f": {text}" if text else "")
+    return answer.status_code in expected, f"HTTP {answer.status_code}", text
 
 
 def _reach(call: HttpCall) -> Reach:
@@ -118,16 +142,17 @@ def _reach(call: HttpCall) -> Reach:
     return Reach("switch", None, None, False, tls.ca, tls.client_cert, tls.client_key, tls.verify, resolve)
 
 
-async def _adapter(call: AdapterCall, direction: Direction, arm: Switched | None) -> tuple[bool, str]:
+async def _adapter(call: AdapterCall, direction: Direction, arm: Switched | None) -> tuple[bool, str, str]:
     if arm is None:
         raise ScenarioError(["switch: kind adapter needs an arm, and none is known here"])
     first = arm.targets[0]
     targets = [replace(first, url=url) for url in call.urls] or list(arm.targets)
-    said = []
+    answers = []
     async with arm.client(call.timeout_s) as client:
         for target in targets:
-            said.append(await switch_speculation(client, target, direction == "on"))
-    return True, "; ".join(said)
+            answers.append(await switch_speculation(client, target, direction == "on"))
+    servers = "1 server has" if len(targets) == 1 else f"{len(targets)} servers have"
+    return True, f"{servers} switched speculation {direction}", "; ".join(answers)
 
 
 def _shown(text: str, redact: Redactor) -> str:

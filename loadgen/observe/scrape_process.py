@@ -107,7 +107,8 @@ async def scrape_page(
     edge: Edge | None = None,
     segment: int | None = None,
 ) -> Scrape:
-    """One look at one page; never raises: what went wrong is the scrape's status and reason (G23)."""
+    """One look at one page; never raises: what went wrong is the scrape's status and reason (G23), which hold no text
+    of the page: they stand in reports (I6)."""
     redact = redactor_of(arm)
     page: MetricsPage | None = None
     status, reason = Scraped.OK, None
@@ -124,10 +125,12 @@ async def scrape_page(
         status, reason = Scraped(error.kind), str(error)
     except Refused as error:
         status, reason = Scraped.UNREACHABLE, str(error)
+    except httpx.RemoteProtocolError as error:
+        status, reason = Scraped.UNREACHABLE, f"no HTTP answer ({type(error).__name__})"
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         status, reason = Scraped.UNREACHABLE, f"{type(error).__name__}: {error}"
     except Exception as error:
-        status, reason = Scraped.NOT_METRICS, f"unreadable: {type(error).__name__}: {error}"
+        status, reason = Scraped.NOT_METRICS, f"unreadable ({type(error).__name__})"
     return Scrape(
         arm=arm.name,
         source=names_of(arm.metrics_urls, redact)[url],

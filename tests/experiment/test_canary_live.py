@@ -170,7 +170,7 @@ async def test_drift_fails_on_the_third_window_pulls_the_switch_once_and_recover
     assert metrics.value("canary_hook_calls_total", canary="canary", hook="switch", result="delivered") == 1
     assert metrics.value("canary_state", canary="canary", state="fail") == 0
     assert metrics.value("canary_active", canary="canary") == 0
-    assert metrics.value("canary_probes_total", canary="canary", arm="candidate", outcome="ok") or 0 > 100
+    assert (metrics.value("canary_probes_total", canary="canary", arm="candidate", outcome="ok") or 0) > 100
     _dry_run_did_nothing(of_dry, dry.watch, untold)
     written = "".join(file.read_text() for file in real.watch.folder.iterdir()) + " ".join(real.watch.said)
     assert "planted-path-token" not in written

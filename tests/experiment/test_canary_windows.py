@@ -58,11 +58,12 @@ class Watched:
         self.servers = Server("candidate", acceptance), Server("baseline", 0.7)
         self.at_s = -1.0
 
-    def window(self, *, traffic: float = 1.0, broken: bool = False, restart_at: int | None = None) -> str:
+    def window(self, *, traffic: float = 1.0, broken: bool = False, restart_at: int | None = None,
+               restarting: str = "candidate") -> str:  # fmt: skip
         for i in range(LOOKS):
             self.at_s += WINDOW_S / LOOKS
             for server in self.servers:
-                if i == restart_at and server.arm == "candidate":
+                if i == restart_at and server.arm == restarting:
                     server.restart()
                 look = server.look(self.at_s, traffic=traffic)
                 if broken and server.arm == "candidate":
@@ -151,6 +152,22 @@ def test_a_canary_that_restarts_all_the_time_fails() -> None:
     watched.window()
     assert [watched.window(restart_at=10) for _ in range(3)] == ["doubtful", "doubtful", "fail"]
     assert "restarts (counters) failed in 3 windows in a row" in watched.standing.reasons[0]
+
+
+def test_a_baseline_that_restarts_all_the_time_lets_no_pass_stay() -> None:
+    """No window is judged any more: what was shown before goes as time goes on, and nothing new is shown."""
+    watched = Watched(grace_windows=1, pooled_windows=3)
+    assert [watched.window() for _ in range(4)] == ["no_data", "ok", "ok", "ok"]
+    assert watched.standing.verdict == "pass"
+    verdicts = []
+    for _ in range(3):
+        watched.window(restart_at=10, restarting="baseline")
+        verdicts.append(watched.standing.verdict)
+    assert verdicts == ["pass", "pass", "inconclusive"]
+    pooled = next(r for r in watched.last.pooled if r.check == ACCEPTANCE)
+    assert (pooled.value, pooled.result, pooled.reason) == (None, "no_data", "not judged: baseline restarted")
+    assert [watched.window() for _ in range(2)] == ["ok", "ok"]
+    assert watched.standing.verdict == "pass"
 
 
 def test_windows_that_were_not_judged_are_not_pooled() -> None:

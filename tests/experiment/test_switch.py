@@ -69,16 +69,17 @@ async def test_what_a_command_says_is_masked_printable_and_short(monkeypatch: py
     text = r'printf "key %s \033[2J"; head -c 100000 /dev/zero | tr "\0" x; exit 3'
     found = await pulled(command(text.replace("%s", "$TOKEN"), env_from={"TOKEN": {"env": "KEY_OF_THE_SWITCH"}}))
     assert not found.ok
-    assert found.said.startswith("ended with status 3: key *** �[2Jxxx")
-    assert len(found.said) < 600
-    assert SECRET not in found.said
+    assert found.said == "ended with status 3"
+    assert found.answer.startswith("key *** �[2Jxxx")
+    assert len(found.answer) < 600
+    assert SECRET not in found.answer
 
 
 async def test_a_command_that_is_not_there() -> None:
     found = await pulled(command(["specload-no-such-program"]))
     assert not found.ok
     assert "127" in found.said
-    assert "cannot start specload-no-such-program" in found.said
+    assert "cannot start specload-no-such-program" in found.answer
 
 
 async def test_a_command_that_takes_too_long_is_ended_with_what_it_started(tmp_path: Path) -> None:
@@ -111,14 +112,15 @@ async def test_http_by_its_status(engine: str) -> None:
     url = f"{engine}/rehearsal/speculation"
     found = await pulled(switch_of({"kind": "http", "url": url, "body": {"enabled": False}}))
     assert found.ok
-    assert found.said == 'HTTP 200: {"enabled":false}'
+    assert (found.said, found.answer) == ("HTTP 200", '{"enabled":false}')
+    assert found.in_full == 'HTTP 200: {"enabled":false}'
     assert not drafting(engine)
     refused = await pulled(switch_of({"kind": "http", "url": url, "body": {"enabled": True}, "expect_status": [202]}))
     assert not refused.ok, "200 is not what the scenario calls success"
     assert drafting(engine)
     missing = await pulled(switch_of({"kind": "http", "url": f"{engine}/nowhere"}))
     assert not missing.ok
-    assert missing.said.startswith("HTTP 404")
+    assert missing.said == "HTTP 404"
 
 
 async def test_http_goes_to_the_address_that_was_settled(engine: str) -> None:
@@ -135,8 +137,9 @@ async def test_http_headers_arrive_and_are_not_told(hostile: Callable[..., Any])
     call = {"kind": "http", "url": f"{server.url}/v1/completions", "body": {}, "headers": {"X-Key": SECRET}}
     found = await pulled(switch_of(call))
     assert found.ok
-    assert "x-key: ***" in found.said
-    assert SECRET not in found.said
+    assert found.said == "HTTP 200"
+    assert "x-key: ***" in found.answer
+    assert SECRET not in found.answer
 
 
 def echo(headers: dict[str, str]) -> bytes:
@@ -147,7 +150,8 @@ def echo(headers: dict[str, str]) -> bytes:
 async def test_http_that_hangs_or_is_not_there(hostile: Callable[..., Any], free_port: Callable[[], int]) -> None:
     nobody = await pulled(switch_of({"kind": "http", "url": f"http://127.0.0.1:{free_port()}/"}))
     assert not nobody.ok
-    assert "onnect" in nobody.said
+    assert nobody.said == "cannot be reached (ConnectError)"
+    assert "onnect" in nobody.answer
     server = await hostile(pause_s=30)
     call = {"kind": "http", "url": f"{server.url}/v1/completions", "body": {"max_tokens": 2}, "timeout_s": 0.3}
     silent = await pulled(switch_of(call))
@@ -158,6 +162,8 @@ async def test_the_rehearsal_engine_has_a_switch_of_its_own(engine: str) -> None
     switch = Switch.model_validate({"off": {"kind": "adapter"}, "on": {"kind": "adapter", "urls": [engine]}})
     off = await pull(switch, "off", Redactor(), arm_at(engine))
     assert off.ok, off
+    assert off.said == "1 server has switched speculation off"
+    assert off.answer.endswith('{"enabled":false}')
     assert not drafting(engine)
     on = await pull(switch, "on", Redactor(), arm_at("http://127.0.0.1:9"))
     assert on.ok, on
@@ -165,11 +171,14 @@ async def test_the_rehearsal_engine_has_a_switch_of_its_own(engine: str) -> None
 
 
 async def test_vllm_has_none_and_that_is_said(hostile: Callable[..., Any]) -> None:
+    """I6: the version is the server's own word."""
     server = await hostile()
     found = await pulled(switch_of({"kind": "adapter"}), arm_at(server.url))
     assert not found.ok
-    assert "version 0.32.0, of which no run-time switch of speculation is known" in found.said
+    assert "no run-time switch of speculation is known of a server" in found.said
     assert "kind http or command" in found.said
+    assert "0.32.0" not in found.said
+    assert "version 0.32.0, of which no run-time switch of speculation is known" in found.answer
 
 
 def test_a_dry_run_asks_nothing_and_tells_no_secret() -> None:

@@ -73,6 +73,8 @@ class Pages:
             return "401 Unauthorized", b"no"
         if self.mode == "html":
             return "200 OK", b"<!doctype html><html><body>Please log in</body></html>"
+        if self.mode == "garbage":
+            return "Please log in", b""
         if self.mode == "empty":
             return "200 OK", b""
         if self.mode == "other":
@@ -212,19 +214,22 @@ async def test_two_pages_behind_one_masked_url_are_two_pages(pages: Pages, start
         ("html", Scraped.NOT_METRICS, ""),
         ("empty", Scraped.NOT_METRICS, ""),
         ("other", Scraped.FAMILIES_MISSING, ""),
+        ("garbage", Scraped.UNREACHABLE, "no HTTP answer (RemoteProtocolError)"),
         ("hang", Scraped.UNREACHABLE, "no answer within 0.6 s"),
     ],
 )
 async def test_what_is_not_a_page_of_this_server_is_a_failed_scrape(
     pages: Pages, started: Started, mode: str, status: Scraped, reason: str
 ) -> None:
-    """G23: HTML, empty bodies, another service, no answer: a status and a reason, never zeros."""
+    """G23: HTML, empty bodies, another service, no answer: a status and a reason, never zeros. I6: a reason has no word
+    of what was answered."""
     pages.mode = mode
     scraper = await started(timeout_s=0.2)
     [edge] = await scraper.edge("a", 0, "start")
     assert (edge.status, edge.page) == (status, None)
     assert edge.reason
     assert edge.reason.startswith(reason)
+    assert "Please log in" not in edge.reason
     got = window([edge], "a", "m", now_ns(), now_ns() + 1)
     assert got.deltas == {}
     assert edge.reason in got.absent["drafts"]

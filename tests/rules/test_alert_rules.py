@@ -446,6 +446,33 @@ def test_a_failing_canary(holds: Holds) -> None:
     holds(canary("ok") | states, "25m", {})
 
 
+def in_lane(series: Series, lane: int) -> Series:
+    """As the service shows what one of its monitors tells."""
+    return {name.replace("}", f',lane="{lane}"}}'): values for name, values in series.items()}
+
+
+def test_an_ended_monitor_of_the_service_says_nothing_of_the_next_one(holds: Holds) -> None:
+    """G19, G20: a canary failed, was stopped and is watched anew in another lane; the old one's series stay a while."""
+    ended = in_lane(canary("fail", active=gauge(0, 60)), 4)
+    holds(ended | in_lane(canary("ok"), 5), "20m", {})
+    hangs = {f"specload_canary_window_end_timestamp_seconds{{{WATCHED}}}": gauge(60, 60)}
+    holds(ended | in_lane(hangs, 4) | in_lane(canary("ok"), 5), "20m", {})
+    holds(ended | in_lane(canary("fail"), 5), "20m", {(FAILING_CANARY, CANARY): 1})
+    blind = in_lane(canary("no_data"), 5) | in_lane(canary("ok", active=gauge(0, 60)), 4)
+    holds(blind, "15m", {(BLIND, CANARY): 1})
+
+
+def test_monitors_of_the_service_are_not_added_up(holds: Holds) -> None:
+    """One's acceptance is low; the other's would hide it. A run of the service in a lane of its own hides neither."""
+    low, high = (in_lane(server("watch", (30, 400, a)), lane) for a, lane in ((0.2, 4), (0.9, 5)))
+    firing = {(LOW, CANARY): 1}
+    run = {'specload_run_info{job="inference",instance="s:1",lane="0",run_id="r"}': gauge(1, 30)}
+    holds(low | high, "15m", firing)
+    holds(low | high | run, "15m", firing)
+    same = {name.replace('lane="0"', 'lane="4"'): values for name, values in run.items()}
+    holds(low | high | same, "15m", {(LOW, RUN): 1})  # the lane's own run: its alert is the run's
+
+
 def test_a_canary_of_which_nothing_is_known(holds: Holds) -> None:
     """G14, G15: an idle canary is told; one that has just begun is not yet. A monitor that hangs is told, too."""
     blind = {(BLIND, CANARY): 1}

@@ -29,7 +29,9 @@ def http(url: str) -> dict[str, Any]:
 
 
 def test_a_drill_and_a_look_at_access(served: Served) -> None:
-    """Both on targets at once; what they found stands in the report, and the switch was pulled both ways."""
+    """Both on targets at once; what they found stands in the report, and the switch was pulled both ways.
+
+    I6: what the server answered to that is in the log alone."""
     served.put("drill", scenario(**DRILL))
     served.put("access", scenario(experiment="access", arms={"base": {"target": "two"}}))
     drill, access = served.start("drill"), served.start("access")
@@ -45,9 +47,13 @@ def test_a_drill_and_a_look_at_access(served: Served) -> None:
     assert found is not None
     assert (row["verdict"], row["kind"]) == (found.state, "drill")
     events = [json.loads(line) for line in (served.folder / "runs" / drill / "events.jsonl").read_text().splitlines()]
-    switched = [(e["data"]["direction"], e["data"]["ok"]) for e in events if e["name"] == "pulled"]
-    assert switched == [("off", True), ("on", True)]
-    assert "The load around the pulls of the switch" in served.ask("GET", f"/api/v1/runs/{drill}/report.html").text
+    switched = [(e["data"]["direction"], e["data"]["ok"], e["data"]["said"]) for e in events if e["name"] == "pulled"]
+    assert switched == [(way, True, f"1 server has switched speculation {way}") for way in ("off", "on")]
+    report = served.ask("GET", f"/api/v1/runs/{drill}/report.html", "eye").text
+    assert "The load around the pulls of the switch" in report
+    assert '{"enabled"' not in report.replace("&quot;", '"').replace("&#34;", '"')
+    assert "switch off: answered: " in served.log()
+    assert '{"enabled":false}' in served.log()
 
 
 EXTRA: dict[str, dict[str, Any]] = {

@@ -1,4 +1,7 @@
-"""What a change of the state sets off: webhooks, and, only where it is asked for, the kill switch."""
+"""What a change of the state sets off: webhooks, and, only where it is asked for, the kill switch.
+
+`records` take what came of it in our own words; what others answered is said (`say`), to whoever runs this machine.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +24,8 @@ from loadgen.scenario import CanaryKeys, LoadedScenario, read_secret, switch_sec
 
 #: A pull that did not work is tried again with the next window that still fails, so often in all.
 PULLS = 3
+_WORDS = {"delivered": "has worked", "failed": "is not known to have worked", "dry_run": "was not pulled (dry run)"}
+_CUT_SHORT = "the monitor ended before it was told whether it worked"
 
 
 class Hooks:
@@ -36,6 +41,7 @@ class Hooks:
         self._redact = Redactor([*arm_secrets(loaded.scenario), *_secrets(keys)])
         self._webhooks = Webhooks(keys.webhooks, self._redact, self._told, dry_run=dry, client=client)
         self._pulling: asyncio.Task[None] | None = None
+        self._under_way: tuple[str, int] | None = None
         self._pulls = 0
         self._pulled = False
 
@@ -63,30 +69,36 @@ class Hooks:
         if self._dry:
             self._pulled = True
             return self._of_switch(event_id, "dry_run", number, f"would: {dry_run(switch, 'off', self._redact)}")
+        self._under_way = event_id, number
         try:
             found = await pull(switch, "off", self._redact, Switched(self._canary.targets, self._canary.client))
         except SpecloadError as error:  # a secret that is gone by now
             return self._of_switch(event_id, "failed", number, self._redact(str(error)))
         self._pulled = found.ok
-        return self._of_switch(event_id, "delivered" if found.ok else "failed", number, found.said)
+        return self._of_switch(event_id, "delivered" if found.ok else "failed", number, found.said, found.answer)
 
-    def _of_switch(self, event_id: str, result: str, number: int, said: str) -> None:
-        words = {"delivered": "has worked", "failed": "did not work", "dry_run": "was not pulled (dry run)"}
-        self._say(f"the kill switch {words[result]}: {said}")
+    def _of_switch(self, event_id: str, result: str, number: int, said: str, answer: str = "") -> None:
+        self._under_way = None
+        self._say(f"the kill switch {_WORDS[result]}: {said}{f': {answer}' if answer else ''}")
         self._metrics.call("switch", result)
         self.records.call(time.time(), event_id, "switch", result, number, said)
 
     def _told(self, call: HookCall) -> None:
         if call.result != "delivered":
-            self._say(f"webhook {call.hook}: {call.result.replace('_', ' ')}: {call.detail}")
+            why = f"{call.detail}: {call.error}" if call.error else call.detail
+            self._say(f"webhook {call.hook}: {call.result.replace('_', ' ')}: {why}")
         self._metrics.call("webhook", call.result)
         self.records.call(time.time(), call.event_id, call.hook, call.result, call.tries, call.detail)
 
     async def close(self, grace_s: float) -> None:
+        """Give what is under way so long. A pull that is cut then may have worked: it is recorded as failed."""
         if self._pulling is not None:
             await asyncio.wait([self._pulling], timeout=grace_s)
             self._pulling.cancel()
             await asyncio.gather(self._pulling, return_exceptions=True)
+            if self._under_way is not None:
+                event_id, number = self._under_way
+                self._of_switch(event_id, "failed", number, _CUT_SHORT)
         await self._webhooks.close(grace_s)
 
 

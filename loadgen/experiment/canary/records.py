@@ -48,7 +48,8 @@ class CheckResult(_Model):
 
 
 class Call(_Model):
-    """A webhook or the kill switch, called or (dry run) not. `hook`: a host, or "switch"."""
+    """A webhook or the kill switch, called or (dry run) not. `hook`: a host, or "switch". `detail`: what came of it in
+    our own words, never what was answered: everybody who may look at canaries reads this."""
 
     at: str
     event_id: str

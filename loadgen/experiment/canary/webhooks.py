@@ -24,6 +24,7 @@ import orjson
 from pydantic import SecretStr
 
 from loadgen.errors import ScenarioError
+from loadgen.experiment.switch import failure
 from loadgen.redact import Redactor, one_line
 from loadgen.scenario import Reach, Webhook, read_secret
 
@@ -40,13 +41,15 @@ Client = Callable[[str, float], AbstractAsyncContextManager[httpx.AsyncClient]]
 
 @dataclass(frozen=True, slots=True)
 class HookCall:
-    """What came of telling one event to one webhook. `hook`: its host; `detail`: the last answer, or what failed."""
+    """What came of telling one event to one webhook. `hook`: its host; `detail`: the last answer's status, or what
+    failed, in our own words. `error`: the error's text, masked, for a log: it may hold what the receiver sent."""
 
     event_id: str
     hook: str
     result: HookResult
     tries: int
     detail: str
+    error: str = ""
 
 
 def key_of(text: SecretStr) -> bytes:
@@ -168,19 +171,19 @@ class _Channel:
 
     async def _deliver(self, event_id: str, body: bytes) -> HookCall:
         """The same id at every try, and a new timestamp."""
-        said = ""
+        said = error = ""
         for tried in range(1, self._hook.tries + 1):
             self._under_way = (event_id, tried)
-            again, said = await self._post(event_id, body)
+            again, said, error = await self._post(event_id, body)
             if again is None:
                 return HookCall(event_id, self.name, "delivered", tried, said)
             if not again or tried == self._hook.tries:
                 break
             await self._pause(min(2.0 ** (tried - 1), LONGEST_WAIT_S))
-        return HookCall(event_id, self.name, "failed", tried, said)
+        return HookCall(event_id, self.name, "failed", tried, said, error)
 
-    async def _post(self, event_id: str, body: bytes) -> tuple[bool | None, str]:
-        """Whether it may be tried again, None: it was taken; and what was said."""
+    async def _post(self, event_id: str, body: bytes) -> tuple[bool | None, str, str]:
+        """Whether it may be tried again, None: it was taken; what came of it, and the text of an error."""
         stamp = int(self._now())
         headers = {
             "content-type": "application/json",
@@ -199,7 +202,7 @@ class _Channel:
             ):
                 status = answer.status_code
         except (TimeoutError, httpx.TimeoutException):
-            return True, f"no answer within {self._hook.timeout_s:g} s"
+            return True, f"no answer within {self._hook.timeout_s:g} s", ""
         except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
-            return True, one_line(self._redact(f"{type(error).__name__}: {error}"))[:200]
-        return (None if 200 <= status < 300 else status in _AGAIN), f"HTTP {status}"
+            return True, failure(error), one_line(self._redact(str(error)))[:200]
+        return (None if 200 <= status < 300 else status in _AGAIN), f"HTTP {status}", ""

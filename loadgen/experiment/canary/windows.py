@@ -104,8 +104,8 @@ class CanaryWindows:
         """`begin_s`, `end_s`: Unix time. Takes a while: not for the event loop. Windows must come in order."""
         self._number += 1
         skipped = self._skipped(data)
-        if skipped is None:
-            self._kept.append(data)
+        # a window that is not judged takes its place all the same: else the last good ones would stay for ever
+        self._kept.append(data if skipped is None else WindowData(failed_looks=dict.fromkeys(self._names, skipped)))
         share, why = self._share(data)
         return CanaryWindow(
             self._number,

@@ -14,7 +14,7 @@ SERVERS = "inference"
 WATCHES = "specload-watch"
 
 _WHO = "{{ $labels.arm }} {{ $labels.model_name }} on {{ $labels.instance }} {{ $labels.task_type }}"
-_SERVER = "job, instance, arm, model_name"
+_SERVER = "job, instance, lane, arm, model_name"
 
 
 def canary_alerts(windows: Windows, limits: Limits) -> list[Group]:
@@ -130,7 +130,7 @@ def _scrape_failing(windows: Windows) -> Rule:
     expr = f"""
         up{{job=~"{SERVERS}|{WATCHES}"}} == 0
         or up{{job="{SERVERS}"}} == 1 unless on (job, instance) {{__name__=~"{"|".join(ALWAYS_THERE)}"}}
-        or sum by (job, instance, arm) (rate(specload_server_scrape_errors_total[{windows.rate}])) / (sum by (job, instance, arm) (rate(specload_server_scrapes_total[{windows.rate}])) > 0) > 0.5"""  # noqa: E501
+        or sum by (job, instance, lane, arm) (rate(specload_server_scrape_errors_total[{windows.rate}])) / (sum by (job, instance, lane, arm) (rate(specload_server_scrapes_total[{windows.rate}])) > 0) > 0.5"""  # noqa: E501
     return alert(
         "SpecloadServerScrapeFailing", expr, "warning", "canary", hold=windows.scrape_hold,
         summary="A server's metrics cannot be read, so nothing else here can be known of it.",
@@ -140,8 +140,11 @@ def _scrape_failing(windows: Windows) -> Rule:
 
 
 def _canaries(windows: Windows) -> list[Rule]:
-    """Of `specload canary`, whose states have their own hysteresis. A monitor that is gone is told by `up`."""
-    on = "and on (job, instance, canary)"
+    """Of `specload canary`, whose states have their own hysteresis. A monitor that is gone is told by `up`.
+
+    The service's monitors have a lane each, and an ended one's series stay a while: only with its lane is a state that
+    of the monitor that is active."""
+    on = "and on (job, instance, lane, canary)"
     active = f"{on} specload_canary_active == 1"
     blind = f"""
         specload_canary_state{{state="no_data"}} == 1
@@ -165,7 +168,7 @@ def _canaries(windows: Windows) -> list[Rule]:
         ),
         alert(
             "SpecloadCanaryHookFailing",
-            f"sum by (job, instance, canary, hook) (increase({calls}[{windows.rate}])) > 0", "warning", "canary",
+            f"sum by (job, instance, lane, canary, hook) (increase({calls}[{windows.rate}])) > 0", "warning", "canary",
             hold=None,
             summary="A webhook of a canary could not be called, or its kill switch could not be pulled.",
             description="Canary {{ $labels.canary }}, watched by {{ $labels.instance }}: {{ $labels.hook }}.",

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 from loadgen.export.rules.types import Limits
 
-#: What identifies a server: `arm` and `speculation` are labels of the scrape target, where it has them.
-BY_SERVER = "job, instance, arm, model_name, speculation"
-#: What a run's own client tells apart; sources of one number never add up. `lane`: runs at once of the service.
+#: What identifies a server: `arm` and `speculation` are labels of the scrape target, where it has them. `lane`: of runs
+#: and canaries' monitors at once of the service; nothing else has it.
+BY_SERVER = "job, instance, lane, arm, model_name, speculation"
+#: What a run's own client tells apart; sources of one number never add up.
 BY_RUN = "job, instance, lane, arm, task_type, source"
 
 #: A series that every server of a family shows at all times, idle ones too.
@@ -51,7 +52,7 @@ def _vllm_names(prefix: str, tokens: str) -> Speculation:
 
 
 _WATCHED = '{source="server_window"}'
-_NO_RUN = "unless on (job, instance) specload_run_info"
+_NO_RUN = "unless on (job, instance, lane) specload_run_info"
 #: Servers with counters. LMDeploy counts decode steps, each of at least one token.
 COUNTED: Mapping[str, Speculation] = {
     "vllm": _vllm_names("vllm:", "generation_tokens_total"),

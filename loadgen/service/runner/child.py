@@ -116,7 +116,7 @@ class Run:
             self._start.out, self._start.overrides, workers=self._start.workers,
             transport=self._start.transport or DEFAULT_TRANSPORT, time_budget_s=self._start.time_budget_s,
             metrics=self._metrics, run_id=self._start.run_id, interrupted_by=lambda: self._interrupted_by,
-            cuts="stopping it again cuts them",
+            cuts="stopping it again cuts them", log=self._log,
         )  # fmt: skip
         return self._judged(await run_experiment(loaded, options, self._told))
 
