@@ -157,6 +157,11 @@ async def test_a_canarys_page(opened, tmp_path: Path, who: str) -> None:
         old = {"window_ended": "2026-11-29T07:00:00.000Z"}
         write_canary(folder, 1, **old)
         assert "it says nothing of now" in (await look(service, f"/canaries/{canary_id}")).words
+        write_canary(folder, 4, alive=False)
+        died = await look(service, f"/canaries/{canary_id}")
+        assert "Its monitor has died: it was last seen at" in died.words
+        assert "Verdict when it ended: fail" in died.words
+        assert "died" in (await look(service, "/canaries")).words
         write_canary(folder, 4, active=False)
         assert "Verdict when it ended: fail" in (await look(service, f"/canaries/{canary_id}")).words
         (folder / "windows.jsonl").write_text("{\n")
@@ -201,7 +206,7 @@ async def test_old_canaries_go(opened, tmp_path: Path, keys: dict[str, float], l
     """As runs do; one that died ended when it was last seen, one that goes on stays."""
     old = {"active": False, "ended": "2026-01-01T00:00:00.000Z"}
     for name, known in zip(
-        named(1, 2, 3, 4), (old, {"window_ended": old["ended"]}, {"active": False}, {}), strict=True
+        named(1, 2, 3, 4), (old, {"window_ended": old["ended"], "alive": False}, {"active": False}, {}), strict=True
     ):
         write_canary(tmp_path / "runs" / name, 4, **known)
     async with opened(retention=keys) as service:
