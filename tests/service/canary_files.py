@@ -29,7 +29,7 @@ def reading(value: float | None, n: int = 900) -> dict[str, Any]:
 def write_canary(
     folder: Path, windows: int, *, active: bool = True, alive: bool = True, **changes: Any
 ) -> dict[str, Any]:
-    """The newest window has just ended. What was written, of canary.json. `alive`: of one that is active, its monitor."""
+    """The newest window has just ended. What was written, of canary.json. `alive`: the monitor of an active one is."""
     folder.mkdir(parents=True, exist_ok=True)
     if folder not in LOCKS:
         LOCKS[folder] = hold_lock(folder)
