@@ -232,9 +232,9 @@ async def test_lists_read_again_what_has_changed_alone(opened, tmp_path: Path, m
         for path in ("/runs", "/canaries", "/runs"):
             await look(service, path)
         assert sorted(read) == named(1, 2)
-        write_canary(first, 2)
+        write_canary(second, 2)
         assert (await service.ask("GET", "/api/v1/hooks/argo/canaries/odd", "eye")).json()["id"] == named(2)[0]
-        assert sorted(read) == sorted(named(1, 2, 1))
+        assert sorted(read) == named(1, 2, 2)
 
 
 def test_a_canary_is_known_by_its_scenarios_name_here(tmp_path: Path) -> None:
