@@ -45,7 +45,12 @@ def test_canaries_that_lose_their_monitor_or_their_service(tmp_path: Path, engin
     own = {"environment": "disposable", "headers": {"X-Planted": HEADER}, "api_key": {"file": str(tmp_path / "key")}}
     config = plain_config(tmp_path, targets={name: {"url": url, **own} for name, url in engines.items()},
                           outgoing={"networks": ["127.0.0.0/8"], "hosts": ["127.0.0.1"]})  # fmt: skip
-    canary = {**PROBED, "on_fail": "nothing", "switch": None, "webhooks": [{"url": f"http://127.0.0.1:9/{HOOK}"}]}
+    canary = {
+        **PROBED,
+        "on_fail": "nothing",
+        "switch": None,
+        "webhooks": [{"url": f"http://127.0.0.1:9/{HOOK}", "tries": 3}],
+    }
     text = scenario(name="called-otherwise", arms=BOTH, canary=canary)
     served = begin(tmp_path, config)
     served.put("watched", text)
