@@ -14,6 +14,8 @@ from loadgen.experiment.canary import (
     read_windows,
     run_canary,
     signature,
+    silent_s,
+    true_now,
     window_lines,
 )
 from loadgen.experiment.ceiling import Ceiling, DoctorReport, save_doctor
@@ -109,7 +111,9 @@ __all__ = [
     "save_sweep",
     "save_sweep_page",
     "signature",
+    "silent_s",
     "sweep_report",
+    "true_now",
     "watch",
     "window_lines",
     "worker_count",

@@ -4,6 +4,7 @@ from loadgen.observe import Idle
 from loadgen.record.columns import COLUMNS, EXTRA_COLUMNS, Column
 from loadgen.record.dropping import drop_texts
 from loadgen.record.export import ExportKind, export_table, write_export
+from loadgen.record.files import LOCK, hold_lock, is_being_written
 from loadgen.record.reader import list_runs, open_run, read_manifest
 from loadgen.record.schema import HEALTH, REQUESTS, SCRAPES, TELEMETRY, record_schema
 from loadgen.record.types import ArmFacts, Event, Manifest, PhaseRecord, RunData, RunEntry
@@ -14,6 +15,7 @@ __all__ = [
     "COLUMNS",
     "EXTRA_COLUMNS",
     "HEALTH",
+    "LOCK",
     "REQUESTS",
     "SCRAPES",
     "TELEMETRY",
@@ -31,6 +33,8 @@ __all__ = [
     "WorkerRecordsSetup",
     "drop_texts",
     "export_table",
+    "hold_lock",
+    "is_being_written",
     "list_runs",
     "new_run_id",
     "open_run",

@@ -63,7 +63,8 @@ def compose(
 ) -> LoadedScenario:
     """`arms`: the keys of each arm's target. `environment`, `caps`: what the targets allow at most. Files that the
     scenario names are relative to `base`. `resolve`: addresses of the hosts of kill switches. `canary`: it is watched,
-    not run. Raises ScenarioError with every problem."""
+    not run, and known by `name` in its labels, records and routes, whatever its text calls it. Raises ScenarioError
+    with every problem."""
     document = document_of(data, f"{name}.yaml")
     for key, value in overrides.items():
         if OVERRIDABLE.fullmatch(key):
@@ -74,6 +75,8 @@ def compose(
     _put_arms(document, arms)
     pin(document.value, "canary" if canary else "drill", resolve or {})
     _put_environment(document, environment, caps)
+    if canary and isinstance(document.value.get("name"), str):
+        document.value["name"] = name
     return scenario_of(document, base, hashlib.sha256(data).hexdigest(), Path(f"{name}.yaml"))
 
 

@@ -197,10 +197,12 @@ class OutgoingKeys(Model):
 
 
 class RetentionKeys(Model):
-    """How long ended runs stay. A deleted run stays listed as deleted."""
+    """How long ended runs and canaries stay. A deleted run stays listed as deleted, a deleted canary does not."""
 
-    days: Annotated[float, Field(gt=0)] | None = Field(None, description="runs that ended longer ago are deleted")
-    runs: Count | None = Field(None, description="so many ended runs stay, the newest")
+    days: Annotated[float, Field(gt=0)] | None = Field(
+        None, description="runs and canaries that ended longer ago are deleted"
+    )
+    runs: Count | None = Field(None, description="so many ended runs stay, the newest, and as many canaries")
 
 
 class MetricsKeys(Model):

@@ -23,8 +23,10 @@ from loadgen.service.targets import Targets
 log = logging.getLogger("specload.service")
 #: Monitors that are over and still listed here.
 KEPT = 50
-#: Webhooks that are under way have their grace; then the process is killed.
+#: Webhooks that are under way have their grace; then it is told to cut.
 STOP_TIMEOUT_S = 30.0
+#: After the second stop.
+CUT_TIMEOUT_S = 20.0
 MonitorState = Literal["starting", "watching", "stopping", "ended", "failed"]
 
 
@@ -110,10 +112,12 @@ class Monitors:
             await asyncio.wait(self._tasks, timeout=within_s)
 
     async def close(self) -> None:
+        """Told to stop, then cut, then killed: each only where the one before did not end it."""
         self._closing = True
-        for process in self._processes.values():
-            process.stop("the end of the service")
-        await self.all_over(STOP_TIMEOUT_S)
+        for timeout_s in (STOP_TIMEOUT_S, CUT_TIMEOUT_S):
+            for process in self._processes.values():
+                process.stop("the end of the service")
+            await self.all_over(timeout_s)
         for process in self._processes.values():
             process.kill()
         await self.all_over(STOP_TIMEOUT_S)
@@ -137,6 +141,10 @@ class Monitors:
         except OSError as error:
             log.error("canary %s: its process cannot be started: %s", monitor.id, error.strerror)
             ended = "the monitor's process cannot be started"
+        except Exception as error:  # nobody hears it any more: it must not go on unseen, nor keep its place
+            log.error("canary %s: %s", monitor.id, self._targets.redact(repr(error)))
+            process.kill()
+            ended = "its process cannot be understood any more, and was killed; see the service's log"
         finally:
             self._lanes.end(lane)
             del self._processes[monitor.id]

@@ -75,6 +75,7 @@ ACCESS: Mapping[tuple[str, str], Access] = {
     ("POST", f"{API}/canaries"): Access.OPERATOR,
     ("POST", f"{API}/canaries/{{canary_id}}/stop"): Access.OPERATOR,
     ("GET", f"{API}/canaries/{{canary_id}}"): Access.VIEWER,
+    ("DELETE", f"{API}/canaries/{{canary_id}}"): Access.OPERATOR,
     ("POST", f"{API}/hooks/argo"): Access.OPERATOR,
     ("GET", f"{API}/hooks/argo/runs/{{run_id}}"): Access.VIEWER,
     ("GET", f"{API}/hooks/argo/canaries/{{name}}"): Access.VIEWER,

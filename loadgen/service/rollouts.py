@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Literal
 
-from loadgen.experiment import CanaryResult
+from loadgen.experiment import CanaryResult, silent_s
 from loadgen.service.registry import RunRow
 
 Word = Literal["pass", "fail", "inconclusive", "running"]
@@ -48,14 +47,17 @@ def of_run(row: RunRow) -> Outcome:
 
 
 def of_canary(result: CanaryResult, now_s: float) -> Outcome:
-    """The verdict of the newest windows; none where they are no windows of now."""
-    if result.window_ended is None:
-        if result.active:
-            return Outcome("running", "no window has ended yet")
-        return Outcome("inconclusive", "watching has ended before a window had")
-    age_s = now_s - datetime.fromisoformat(result.window_ended).timestamp()
+    """The verdict of the newest windows; none where they are no windows of now, and no pass where nobody watches any
+    more. `result` as it is true now: `active` is false of a monitor that died."""
+    age_s = silent_s(result, now_s)
     if age_s > STALE_WINDOWS * result.window_s:
-        return Outcome("inconclusive", f"the newest window ended {age_s:.0f} s ago: it says nothing of now")
+        what = "watching began" if result.window_ended is None else "the newest window ended"
+        return Outcome("inconclusive", f"{what} {age_s:.0f} s ago: it says nothing of now")
+    if not result.active and (result.window_ended is None or result.verdict != "fail"):
+        how = "its monitor has died" if result.ended is None else "watching has ended"
+        return Outcome("inconclusive", f"{how}: it says nothing of now")
+    if result.window_ended is None:
+        return Outcome("running", "no window has ended yet")
     return Outcome(result.verdict, "; ".join(result.reasons[:3]) or "every check is shown to keep its limit")
 
 

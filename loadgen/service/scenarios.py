@@ -60,7 +60,8 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A scenario in a list. `arms`: arm to the target that it names, if any; `problem`: why it cannot be read."""
+    """A scenario in a list. `arms`: arm to the target that it names, if any; `problem`: why it cannot be read.
+    `canary`: it has a section for one, and may be watched."""
 
     name: str
     source: Source
@@ -68,6 +69,7 @@ class Listed:
     description: str
     arms: dict[str, str | None]
     problem: str | None
+    canary: bool
 
 
 class Shelf:
@@ -181,11 +183,12 @@ def _listed(kept: Kept) -> Listed:
     try:
         value = document_of(kept.data, f"{kept.name}.yaml").value
     except ScenarioError as error:
-        return Listed(kept.name, kept.source, kept.sha256, "", {}, error.problems[0])
+        return Listed(kept.name, kept.source, kept.sha256, "", {}, error.problems[0], False)
     description = value.get("description")
     return Listed(
-        kept.name, kept.source, kept.sha256, description if isinstance(description, str) else "", _arms(value), None
-    )
+        kept.name, kept.source, kept.sha256, description if isinstance(description, str) else "", _arms(value), None,
+        kept.source == "folder" and value.get("canary") is not None,
+    )  # fmt: skip
 
 
 def _write(file: Path, data: bytes) -> None:

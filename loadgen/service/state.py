@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import sqlite3
+import time
 from pathlib import Path
 
 from loadgen.errors import StorageError
 from loadgen.export import Metrics
 from loadgen.service.background import Background
+from loadgen.service.canaries import Canaries
 from loadgen.service.config import ServiceConfig
 from loadgen.service.connections import Connections
 from loadgen.service.events import new_boot
@@ -78,21 +80,22 @@ class Service:
         self.page = Page(self.metrics, self.lanes).registry()
         self.runner = Runner(config, self.registry, self.targets, self.lanes, self.background, self.boot)
         self.monitors = Monitors(config, self.targets, self.lanes)
+        self.canaries = Canaries(config.folders.runs)
         for reason in REFUSALS:
             self.metrics.declare("service_refused_total", reason=reason)
         #: where it really listens, once it does
         self.port = config.listen.port
-        self._minding: asyncio.Task[None] | None = None
+        self._minding: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
-        self._minding = asyncio.create_task(self._mind())
+        self._minding = [asyncio.create_task(self._mind()), asyncio.create_task(self._keep_canaries())]
         await self.runner.start()
 
     async def close(self) -> None:
         await asyncio.gather(self.runner.close(), self.monitors.close())
-        if self._minding is not None:
-            self._minding.cancel()
-            await asyncio.gather(self._minding, return_exceptions=True)
+        for task in self._minding:
+            task.cancel()
+        await asyncio.gather(*self._minding, return_exceptions=True)
         try:
             await asyncio.to_thread(self.refusals.tell, ending=True)
         except sqlite3.Error as error:
@@ -110,6 +113,23 @@ class Service:
             except sqlite3.Error as error:
                 log.error("the audit log cannot be used: %s; tried again", error)
                 await asyncio.sleep(MINUTE_S)
+
+    async def _keep_canaries(self) -> None:
+        """Delete those that the configuration does not keep."""
+        while True:
+            try:
+                await asyncio.to_thread(self.retain_canaries)
+            except (sqlite3.Error, OSError) as error:
+                log.error("old canaries cannot be deleted: %s; tried again", self.redact(str(error)))
+            await asyncio.sleep(MINUTE_S)
+
+    def retain_canaries(self) -> None:
+        keys = self.config.retention
+        for canary_id in self.canaries.too_old(keys.days, keys.runs, time.time()):
+            if (problem := self.canaries.erase(canary_id)) is not None:
+                log.warning("canary %s is not deleted: %s", canary_id, problem)
+            else:
+                self.registry.audit.add("retention", "canary.delete", subject=canary_id)
 
     def refused(self, reason: str) -> None:
         self.metrics.inc("service_refused_total", reason=reason)

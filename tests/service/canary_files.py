@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from loadgen.record import hold_lock
+
+#: Of those that go on, until they end or this process does.
+LOCKS: dict[Path, int] = {}
 WINDOW_S = 20.0
 VALUES = (0.7, 0.3, 0.25, 0.2)
 
@@ -21,9 +26,15 @@ def reading(value: float | None, n: int = 900) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def write_canary(folder: Path, windows: int, *, active: bool = True, **changes: Any) -> dict[str, Any]:
-    """The newest window has just ended. What was written, of canary.json."""
+def write_canary(
+    folder: Path, windows: int, *, active: bool = True, alive: bool = True, **changes: Any
+) -> dict[str, Any]:
+    """The newest window has just ended. What was written, of canary.json. `alive`: the monitor of an active one is."""
     folder.mkdir(parents=True, exist_ok=True)
+    if folder not in LOCKS:
+        LOCKS[folder] = hold_lock(folder)
+    if not (active and alive):
+        os.close(LOCKS.pop(folder))
     now = datetime.now(UTC)
     lines, alerts = [], []
     for i in range(windows):

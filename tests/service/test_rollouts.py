@@ -84,6 +84,29 @@ def test_a_canarys_verdict_is_one_of_now() -> None:
     assert of_canary(bad, now_s) == Outcome("fail", "a; b; c")
 
 
+ENDED, NOW_S = "2026-11-30T08:00:00.000Z", 1796025600.0
+
+
+@pytest.mark.parametrize(
+    ("known", "age_s", "word", "said"),
+    [
+        ({"active": False, "ended": ENDED, "verdict": "pass"}, 10, "inconclusive", "watching has ended"),
+        ({"active": False, "verdict": "pass"}, 10, "inconclusive", "its monitor has died"),
+        ({"active": False, "verdict": "fail", "reasons": ["a"]}, 10, "fail", "a"),
+        ({"active": False, "verdict": "fail"}, 901, "inconclusive", "901 s ago"),
+        ({"window_ended": None, "started": ENDED}, 899, "running", "no window has ended yet"),
+        ({"window_ended": None, "started": ENDED}, 901, "inconclusive", "watching began 901 s ago"),
+        ({"window_ended": None, "started": ENDED, "active": False}, 10, "inconclusive", "its monitor has died"),
+    ],
+)
+def test_nobody_watches_any_more(known: dict[str, Any], age_s: float, word: str, said: str) -> None:
+    """A monitor that has ended or died passes nothing; a fail that it has seen stays one while it is of now. One that
+    never ends a window is not waited for for ever."""
+    found = of_canary(canary(**{"window_ended": ENDED, "state": "ok", **known}), NOW_S + age_s)
+    assert found.word == word
+    assert said in found.reason
+
+
 def statuses(word: str, *, go: bool = False) -> dict[str, int]:
     outcome = None if word == "none" else Outcome(word, "why")  # type: ignore[arg-type]
     return {hook: flagger_answer(hook, outcome, go_inconclusive=go)[0] for hook in HOOKS}
@@ -208,7 +231,7 @@ async def test_canaries_of_the_folder(inside: MakeInside) -> None:
         for hour, word in (("07", "fail"), ("08", "pass")):
             name = f"20261130T{hour}0000Z-small-canary-{hour * 3}"
             ended = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime())
-            found = canary(canary_id=name, verdict=word, state="ok", reasons=[], window_ended=ended)
+            found = canary(canary_id=name, verdict=word, state="ok", reasons=[], window_ended=ended, started=ended)
             (runs / name).mkdir(parents=True)
             (runs / name / "canary.json").write_text(found.model_dump_json(by_alias=True))
         (runs / "20261130T090000Z-small-canary-090909").mkdir()

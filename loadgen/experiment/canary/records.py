@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
+import os
 from collections import Counter, deque
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from loadgen.control import CanaryStanding, CanaryState, CanaryVerdict, CheckReading
 from loadgen.errors import StorageError
-from loadgen.record import RunEntry
+from loadgen.record import hold_lock
 
 CANARY, WINDOWS = "canary.json", "windows.jsonl"
 SCHEMA = 1
@@ -98,48 +99,6 @@ class CanaryResult(_Model):
     notes: list[str] = Field(default_factory=list)
 
 
-def read_canary(folder: Path) -> CanaryResult:
-    """Raises StorageError."""
-    path = folder / CANARY
-    try:
-        return CanaryResult.model_validate_json(path.read_bytes())
-    except OSError as error:
-        raise StorageError(f"{path}: cannot be read: {error.strerror}") from None
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        raise StorageError(f"{path}: is not the result of a canary: {first['loc']}: {first['msg']}") from None
-
-
-def read_windows(folder: Path, most: int) -> tuple[list[dict[str, Any]], bool]:
-    """The newest `most` lines of windows.jsonl, oldest first; and whether older ones were left out. A line that
-    is being written is not there yet. Raises StorageError."""
-    path = folder / WINDOWS
-    try:
-        lines = path.read_bytes().split(b"\n")[:-1]
-        return [orjson.loads(line) for line in lines[-most:]], len(lines) > most
-    except OSError as error:
-        raise StorageError(f"{path}: cannot be read: {error.strerror}") from None
-    except ValueError:
-        raise StorageError(f"{path}: holds a line that is no window") from None
-
-
-def list_canaries(root: Path) -> list[RunEntry]:
-    """All canaries under `root`, as the history of runs has them."""
-    found = []
-    for path in sorted(root.glob(f"*/{CANARY}")):
-        folder = path.parent
-        try:
-            one = read_canary(folder)
-        except StorageError as error:
-            found.append(RunEntry(str(folder), folder.name, None, "unreadable", None, str(error), kind="canary"))
-            continue
-        doing = "being watched" if one.active else "watched"
-        said = f"{one.arm} beside {one.baseline}, {one.windows} windows, state {one.state}"
-        arms = (one.baseline, one.arm)
-        found.append(RunEntry(str(folder), one.canary_id, one.started, doing, None, said, one.verdict, "canary", arms))
-    return found
-
-
 class CanaryRecords:
     """Written as it comes. Raises StorageError from the constructor; later a write that fails is told by `failed`, and
     tried again with the next window."""
@@ -154,6 +113,7 @@ class CanaryRecords:
         try:
             folder.mkdir(parents=True)
             (folder / WINDOWS).touch(exist_ok=False)
+            self._lock = hold_lock(folder)  # before canary.json is there: who reads that finds it held
             self._replace()
         except OSError as error:
             raise StorageError(f"{folder}: cannot write there: {error.strerror}; choose another with --out") from None
@@ -199,8 +159,10 @@ class CanaryRecords:
             self.result.notes = [*self.result.notes, text][-KEPT:]
 
     def end(self, at_s: float, unjudged_s: float) -> None:
+        """Nothing is written afterwards."""
         self.result.active, self.result.ended, self.result.unjudged_s = False, iso(at_s), unjudged_s
         self.save()
+        os.close(self._lock)
 
     def save(self) -> None:
         self.result.alerts, self.result.calls = list(self._alerts), list(self._calls)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
-from fastapi import Path, Response
+import orjson
+from fastapi import Path, Query, Response
 from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
@@ -14,7 +15,6 @@ from loadgen.service.access import ServiceOf, Who, seen_of
 from loadgen.service.api.base import router_of
 from loadgen.service.api.models import Arms, In
 from loadgen.service.api.scenarios import kept_of
-from loadgen.service.canaries import canaries, of_id
 from loadgen.service.monitors import Monitor, Refusal
 from loadgen.service.problems import Problem, not_found
 from loadgen.service.runner.messages import Watching
@@ -27,12 +27,13 @@ _EXAMPLE: dict[str, Any] = {
     "arms": {"baseline": "vllm-stable", "candidate": "vllm-canary"},
     "dry_run": True,
 }
+_ID = "20261130T070600Z-quickstart-canary-1a2b3c"
 CanaryId = Annotated[
     str,
     Path(
         pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$",
         description="id of the canary",
-        examples=["20261130T070600Z-quickstart-canary-1a2b3c"],
+        examples=[_ID],
     ),
 ]
 
@@ -65,24 +66,47 @@ class MonitorOut(BaseModel):
 
 class CanariesOut(BaseModel):
     canaries: list[dict[str, Any]] = Field(description="canary.json of each, newest first (docs/canary.md)")
+    next: str | None = Field(description="`before` of the next page; null: this is the last one")
     monitors: list[MonitorOut] = Field(description="of this service since it began, newest first")
 
 
-@router.get("/canaries", summary="Canaries that are or were watched, newest first")
-async def list_canaries(service: ServiceOf) -> CanariesOut:
-    found = await run_in_threadpool(lambda: list(canaries(service.config.folders.runs)))
-    return CanariesOut(
-        canaries=[one.model_dump(mode="json", by_alias=True) for one in found],
-        monitors=list(map(_out, service.monitors.listed)),
-    )
+@router.get("/canaries", summary="Canaries that are or were watched, newest first", response_model=CanariesOut)
+async def list_canaries(
+    service: ServiceOf,
+    before: Annotated[
+        str | None, Query(max_length=128, description="`next` of the page before", examples=[_ID])
+    ] = None,
+    limit: Annotated[int, Query(ge=1, le=100)] = 20,
+) -> Response:
+    monitors = list(map(_out, service.monitors.listed))
+
+    def told() -> Response:  # each may be a megabyte: not on the loop
+        found, after = service.canaries.page(before, limit)
+        shown = [one.model_dump(mode="json", by_alias=True) for one in found]
+        return _json({"canaries": shown, "next": after, "monitors": [one.model_dump() for one in monitors]})
+
+    return await run_in_threadpool(told)
 
 
-@router.get("/canaries/{canary_id}", summary="canary.json")
-async def one_canary(service: ServiceOf, canary_id: CanaryId) -> dict[str, Any]:
-    found = await run_in_threadpool(of_id, service.config.folders.runs, canary_id)
+@router.get("/canaries/{canary_id}", summary="canary.json", response_model=dict[str, Any])
+def one_canary(service: ServiceOf, canary_id: CanaryId) -> Response:
+    """`active` is false, and `ended` null, of one whose monitor has died."""
+    found = service.canaries.of_id(canary_id)
     if found is None:
         raise not_found(f"canary {canary_id}")
-    return found.model_dump(mode="json", by_alias=True)
+    return _json(found.model_dump(mode="json", by_alias=True))
+
+
+@router.delete("/canaries/{canary_id}", status_code=204, summary="Delete what is kept of a canary that has ended")
+async def delete_canary(service: ServiceOf, canary_id: CanaryId) -> None:
+    found = await run_in_threadpool(service.canaries.of_id, canary_id)
+    monitor = service.monitors.find(canary_id)
+    if (monitor is not None and not monitor.over) or (found is not None and found.active):
+        raise Problem(409, "not-now", "the canary is being watched: stop it first, and delete it when it has ended")
+    if found is None:
+        raise not_found(f"canary {canary_id}")
+    if (problem := await run_in_threadpool(service.canaries.erase, canary_id)) is not None:
+        raise Problem(409, "not-now", problem)
 
 
 @router.post(
@@ -100,7 +124,7 @@ async def start_canary(
 @router.post("/canaries/{canary_id}/stop", summary="End a canary's monitor that this service has started")
 async def stop_canary(service: ServiceOf, who: Who, canary_id: CanaryId) -> MonitorOut:
     monitor = service.monitors.find(canary_id)
-    if monitor is None and await run_in_threadpool(of_id, service.config.folders.runs, canary_id) is None:
+    if monitor is None and await run_in_threadpool(service.canaries.of_id, canary_id) is None:
         raise not_found(f"canary {canary_id}")
     try:
         service.monitors.stop(canary_id, who.name)
@@ -121,6 +145,10 @@ async def started(service: Service, who: str, request: Request, asked: CanarySta
         ", dry run" if monitor.dry_run else ""
     )
     return monitor
+
+
+def _json(value: dict[str, Any]) -> Response:
+    return Response(orjson.dumps(value), media_type="application/json")
 
 
 def _out(monitor: Monitor) -> MonitorOut:

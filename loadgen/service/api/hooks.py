@@ -17,7 +17,6 @@ from loadgen.service.api.hook_models import ArgoAsk, FlaggerAsk, RolloutOut
 from loadgen.service.api.models import RunStart
 from loadgen.service.api.runs import row_of
 from loadgen.service.asking import ask_for, asked_before
-from loadgen.service.canaries import newest
 from loadgen.service.problems import Problem, not_found
 from loadgen.service.registry import RunRow
 from loadgen.service.rollouts import CODES, FlaggerHook, Outcome, flagger_answer, of_canary, of_run, starts
@@ -46,7 +45,7 @@ def argo_run(service: ServiceOf, run_id: RunId) -> RolloutOut:
 
 @router.get("/hooks/argo/canaries/{name}", summary="Argo Rollouts: the verdict of the scenario's newest canary")
 async def argo_canary(service: ServiceOf, name: ScenarioName) -> RolloutOut:
-    found = await run_in_threadpool(newest, service.config.folders.runs, name)
+    found = await run_in_threadpool(service.canaries.newest, name)
     if found is None:
         raise not_found(f"canary of the scenario {name}")
     outcome = of_canary(found, time.time())

@@ -137,6 +137,7 @@ class ScenarioOut(BaseModel):
         description="arm to the target that the scenario names; null: say which at the start"
     )
     problem: str | None = Field(description="why it cannot be read")
+    canary: bool = Field(description="it has a section canary, and may be watched")
 
 
 class ScenarioTextOut(ScenarioOut):

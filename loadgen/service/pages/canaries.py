@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from fastapi import Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import RedirectResponse
+from pydantic import ValidationError
 
 from loadgen.errors import ScenarioError, StorageError
 from loadgen.experiment import CanaryResult, read_windows
@@ -19,7 +20,7 @@ from loadgen.service.access import ServiceOf, Who, form_of
 from loadgen.service.api.base import router_of
 from loadgen.service.api.canaries import CanaryId, CanaryStart, started, stop_canary
 from loadgen.service.api.scenarios import kept_of
-from loadgen.service.canaries import canaries, of_id
+from loadgen.service.canaries import MOST
 from loadgen.service.monitors import Monitor
 from loadgen.service.pages.fields import arms_in, minutes_in
 from loadgen.service.pages.render import page
@@ -56,6 +57,8 @@ class Shown:
         """In one word."""
         if self.monitor is not None:
             return self.monitor.state
+        if self.result is not None and not self.result.active and self.result.ended is None:
+            return "died"
         return "watching" if self.going else "ended"
 
     @property
@@ -92,8 +95,8 @@ def _shown(service: Service, canary_id: str, result: CanaryResult | None) -> Sho
 
 
 def listed(service: Service) -> list[Shown]:
-    """Those that go on first, then the newest."""
-    on_disk = {one.canary_id: one for one in canaries(service.config.folders.runs)}
+    """Those that go on first, then the newest; of those on the disk the newest MOST."""
+    on_disk = {one.canary_id: one for one in service.canaries.glances()}
     ids = [*on_disk, *(one.id for one in service.monitors.listed if one.id not in on_disk)]
     found = [_shown(service, one, on_disk.get(one)) for one in sorted(ids, reverse=True)]
     return sorted(found, key=lambda one: not one.going)
@@ -103,7 +106,7 @@ def listed(service: Service) -> list[Shown]:
 async def canaries_page(request: Request, service: ServiceOf) -> Response:
     found = await run_in_threadpool(listed, service)
     version = "_".join(one.version for one in found)
-    return page(request, "canaries.html", canaries=found, version=version, every_s=MOST_EVERY_S)
+    return page(request, "canaries.html", canaries=found, version=version, every_s=MOST_EVERY_S, most=MOST)
 
 
 @router.get("/canaries/new", summary="The form to watch a canary", include_in_schema=False)
@@ -111,10 +114,12 @@ async def new_canary(
     request: Request, service: ServiceOf, scenario: Annotated[str, Query(max_length=64)] = ""
 ) -> Response:
     if not scenario:
-        names = await run_in_threadpool(_watchable, service)
+        async with service.reading:
+            listed_ones = await run_in_threadpool(service.shelf.listed)
+        names = [(one.name, one.description) for one in listed_ones if one.canary]
         return page(request, "watch.html", kept=None, scenarios=names)
     kept = await run_in_threadpool(kept_of, service, scenario)
-    return _form(request, service, kept, {})
+    return await _form(request, service, kept, {})
 
 
 @router.post("/canaries", summary="Watch the canary of the form", include_in_schema=False)
@@ -123,8 +128,7 @@ async def begin(request: Request, service: ServiceOf, who: Who) -> Response:
     kept = await run_in_threadpool(kept_of, service, form.get("scenario", ""))
     for_s, problems = minutes_in(form.get("minutes", ""))
     if not problems:
-        dry_run = form.get("dry_run") == "yes"
-        asked = CanaryStart(scenario=kept.name, arms=arms_in(form), dry_run=dry_run, for_s=for_s)
+        asked = _asked(kept, form, for_s)
         try:
             monitor = await started(service, who.name, request, asked)
             return RedirectResponse(f"/canaries/{monitor.id}", 303)
@@ -132,13 +136,24 @@ async def begin(request: Request, service: ServiceOf, who: Who) -> Response:
             if problem.status not in (409, 422, 503):
                 raise
             problems = problem.problems or [problem.detail]
-    return _form(request, service, kept, form, problems, 422)
+    return await _form(request, service, kept, form, problems, 422)
+
+
+def _asked(kept: Kept, form: Mapping[str, str], for_s: float | None) -> CanaryStart:
+    """Raises Problem 422 where no form of ours says this."""
+    try:
+        return CanaryStart(
+            scenario=kept.name, arms=arms_in(form), dry_run=form.get("dry_run") == "yes", for_s=for_s
+        )  # fmt: skip
+    except ValidationError:
+        raise Problem(
+            422, "invalid-request", "the form is not as it should be: begin again at Watch a canary"
+        ) from None
 
 
 @router.get("/canaries/{canary_id}", summary="A canary as a page", include_in_schema=False)
 async def canary_page(request: Request, service: ServiceOf, canary_id: CanaryId) -> Response:
-    runs = service.config.folders.runs
-    result = await run_in_threadpool(of_id, runs, canary_id)
+    result = await run_in_threadpool(service.canaries.of_id, canary_id)
     one = _shown(service, canary_id, result)
     if one.result is None and one.monitor is None:
         raise not_found(f"canary {canary_id}")
@@ -166,16 +181,7 @@ def _seen(request: Request, service: Service, one: Shown) -> Response:
                 every_s=every_s if one.going else None, **drawing)  # fmt: skip
 
 
-def _watchable(service: Service) -> list[tuple[str, str]]:
-    """Scenarios that have a section canary, with their descriptions."""
-    found = []
-    for listed_one in service.shelf.listed():
-        if listed_one.problem is None and "canary" in _document(service.shelf.get(listed_one.name)):
-            found.append((listed_one.name, listed_one.description))
-    return found
-
-
-def _form(
+async def _form(
     request: Request,
     service: Service,
     kept: Kept,
@@ -183,7 +189,8 @@ def _form(
     problems: list[str] | None = None,
     status: int = 200,
 ) -> Response:
-    document = _document(kept)
+    async with service.reading:
+        document = await run_in_threadpool(_document, kept)
     arms = document.get("arms")
     own = {str(name): keys for name, keys in arms.items()} if isinstance(arms, dict) else {}
     said = arms_in(dict(given))

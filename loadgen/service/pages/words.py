@@ -8,7 +8,7 @@ from loadgen.report import seconds
 
 _TONES = {
     "finished": "good", "pass": "good", "valid": "good", "ok": "good",
-    "failed": "bad", "fail": "bad", "invalid": "bad",
+    "failed": "bad", "fail": "bad", "invalid": "bad", "died": "bad",
     "interrupted": "warning", "stopped": "warning", "inconclusive": "warning", "doubtful": "warning",
     "running": "info", "queued": "info", "watching": "info", "starting": "info", "stopping": "info",
 }  # fmt: skip

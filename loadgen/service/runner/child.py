@@ -7,6 +7,7 @@ SIGINT to itself, end of file on stdin one, too. What stdout is used for otherwi
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import sys
@@ -189,7 +190,8 @@ class Run:
         )  # fmt: skip
 
     def _log(self, text: str) -> None:
-        print(printable(self._redact(text)), file=sys.stderr, flush=True)
+        with contextlib.suppress(OSError):  # the service has gone; the records are still to be closed
+            print(printable(self._redact(text)), file=sys.stderr, flush=True)
 
 
 def main() -> int:

@@ -80,32 +80,49 @@ class RunProcess:
     async def _read(self) -> Ended | None:
         assert self._process is not None
         ended: Ended | None = None
-        async for line in _lines(self._process.stdout):
-            try:
-                message = UP.validate_json(line)
-            except ValidationError:
-                log.error("run %s: a line that is no message was left out", self._start.run_id)
-                continue
-            if isinstance(message, Ended):
-                ended = message
-            else:
-                self._hear(message)
+        try:
+            async for line in _lines(self._process.stdout):
+                try:
+                    message = UP.validate_json(line)
+                except ValidationError:
+                    log.error("run %s: a line that is no message was left out", self._start.run_id)
+                    continue
+                if isinstance(message, Ended):
+                    ended = message
+                else:
+                    self._hear(message)
+        except _TooLong:
+            log.error(
+                "run %s: a message of more than %d bytes: its process is killed", self._start.run_id, LONGEST_LINE
+            )
+            self.kill()
         return ended
 
     async def _log_stderr(self) -> None:
         assert self._process is not None
-        async for line in _lines(self._process.stderr):
-            text = printable(self._redact(line.decode("utf-8", "replace").rstrip()))
-            log.warning("run %s: %s", self._start.run_id, text[:MOST_LOGGED])
+        try:
+            async for line in _lines(self._process.stderr):
+                text = printable(self._redact(line.decode("utf-8", "replace").rstrip()))
+                log.warning("run %s: %s", self._start.run_id, text[:MOST_LOGGED])
+        except _TooLong:
+            log.error("run %s: a line of more than %d bytes on stderr: its process is killed",
+                      self._start.run_id, LONGEST_LINE)  # fmt: skip
+            self.kill()
+
+
+class _TooLong(Exception):
+    """A line of more than LONGEST_LINE bytes."""
 
 
 async def _lines(pipe: IO[bytes] | None) -> AsyncIterator[bytes]:
-    """Until its end, which is closed afterwards."""
+    """Until its end, which is closed afterwards. Raises _TooLong."""
     reader = asyncio.StreamReader(limit=LONGEST_LINE)
     protocol = asyncio.StreamReaderProtocol(reader)
     transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, pipe)
     try:
         async for line in reader:
             yield line
+    except ValueError:  # what StreamReader says of its limit
+        raise _TooLong from None
     finally:
         transport.close()
