@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from loadgen.cli.base import Exit, app, err, line
+from loadgen.cli.base import Exit, app, complain, err, line
 from loadgen.errors import ScenarioError
 from loadgen.redact import printable
-from loadgen.service import TOKEN_NAME, Role, load_config, new_token, serve
+from loadgen.service import TOKEN_NAME, Role, ServiceConfig, load_config, new_token, serve, write_audit_evidence
 
 
 @app.command("serve")
@@ -24,6 +24,12 @@ def serve_command(
         int | None, typer.Option("--port", min=0, max=65535, help="instead of listen.port; 0 = any free port")
     ] = None,
     check: Annotated[bool, typer.Option("--check", help="read the configuration, and serve nothing")] = False,
+    evidence: Annotated[
+        Path | None,
+        typer.Option(
+            "--audit-evidence", metavar="FILE", help="write the audit log's state for gate --checklist; serve nothing"
+        ),
+    ] = None,
     make_token: Annotated[
         tuple[str, str] | None,
         typer.Option(
@@ -35,10 +41,20 @@ def serve_command(
     if make_token is not None:
         return _new_token(*make_token)
     read = load_config(config, host, port)
+    if evidence is not None:
+        return _audit_evidence(read, evidence)
     if check:
         return line(f"{config} is fine: {len(read.targets)} targets, {len(read.tokens)} tokens")
     serve(read, lambda text: err.print(printable(text), markup=False, soft_wrap=True))
     raise typer.Exit(Exit.PASS)
+
+
+def _audit_evidence(config: ServiceConfig, path: Path) -> None:
+    found = write_audit_evidence(config, path)
+    if found.broken_at is not None:
+        complain(f"{path}: row {found.broken_at} of the audit log is not what was written")
+        raise typer.Exit(Exit.FAIL)
+    line(f"{path}: {found.rows} rows in an unbroken chain", soft_wrap=True)
 
 
 def _new_token(name: str, role: str) -> None:

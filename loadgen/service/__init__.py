@@ -4,12 +4,14 @@ The web framework is only imported where it is served: the command line and the 
 """
 
 from collections.abc import Callable
+from pathlib import Path
 
 from loadgen.service.config import TOKEN_NAME, ServiceConfig, load_config
 from loadgen.service.roles import Role
 from loadgen.service.tokens import new_token
+from loadgen.verdict import AuditEvidence
 
-__all__ = ["TOKEN_NAME", "Role", "ServiceConfig", "load_config", "new_token", "serve"]
+__all__ = ["TOKEN_NAME", "Role", "ServiceConfig", "load_config", "new_token", "serve", "write_audit_evidence"]
 
 
 def serve(config: ServiceConfig, say: Callable[[str], None]) -> None:
@@ -17,3 +19,10 @@ def serve(config: ServiceConfig, say: Callable[[str], None]) -> None:
     from loadgen.service.serving import run_service  # see above
 
     run_service(config, say)
+
+
+def write_audit_evidence(config: ServiceConfig, path: Path) -> AuditEvidence:
+    """What `specload gate --checklist` reads of the audit log. Raises StorageError."""
+    from loadgen.service.evidence import write_evidence  # the registry is only opened here
+
+    return write_evidence(config.folders.database, path)

@@ -45,7 +45,7 @@ async def authorize(request: Request) -> None:
     seen.route = request.scope["route"].path
     seen.subject = "/".join(map(str, request.path_params.values())) or None
     access = ACCESS.get((request.method, seen.route or ""))
-    seen.identity = await _identity(request, service, seen)
+    seen.identity, session = await _identity(request, service, seen)
     role = None if seen.identity is None else seen.identity.role
     if not allowed(role, access, metrics_open=service.config.metrics.open):
         if seen.identity is None:
@@ -60,6 +60,8 @@ async def authorize(request: Request) -> None:
     if wait_s is not None:
         service.refused("rate")
         raise too_often(wait_s)
+    if session is not None and request.method not in SAFE:
+        await check_csrf(request, service, session)
 
 
 def _unknown(service: Service, seen: Seen) -> Problem:
@@ -70,21 +72,17 @@ def _unknown(service: Service, seen: Seen) -> Problem:
     return _UNKNOWN if wait_s is None else too_often(wait_s)
 
 
-async def _identity(request: Request, service: Service, seen: Seen) -> Identity | None:
+async def _identity(request: Request, service: Service, seen: Seen) -> tuple[Identity | None, Session | None]:
+    """Who asks, and by which session. Nothing of a body is read."""
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     if scheme:
         if scheme.lower() == "basic" and (seen.route or "").startswith(f"{API}/hooks/"):
-            return await known(service, seen, _password(token))
+            return await known(service, seen, _password(token)), None
         if scheme.lower() != "bearer":
-            return None
-        return await known(service, seen, token.strip())
+            return None, None
+        return await known(service, seen, token.strip()), None
     session = session_of(request, service)
-    if session is None:
-        return None
-    seen.known = True
-    if request.method not in SAFE:
-        await check_csrf(request, service, session)
-    return session.identity
+    return (None, None) if session is None else (session.identity, session)
 
 
 def _password(basic: str) -> str:
@@ -126,12 +124,14 @@ def session_of(request: Request, service: Service) -> Session | None:
 
 
 async def check_csrf(request: Request, service: Service, session: Session) -> None:
-    """Raises Problem 403."""
-    sent = request.headers.get(CSRF_HEADER)
-    if sent is None and request.headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
+    """Raises Problem 403. Only now, of whoever may do it, and from a page of ours, is a form read."""
+    ours, sent = same_origin(request), request.headers.get(CSRF_HEADER)
+    kind = request.headers.get("content-type", "")
+    if ours and sent is None and kind.startswith("application/x-www-form-urlencoded"):
         sent = (await form_of(request)).get(CSRF_FIELD)
-    if not same_origin(request) or not csrf_matches(session, sent):
+    if not ours or not csrf_matches(session, sent):
         service.refused("csrf")
+        seen_of(request).detail = "csrf"
         raise Problem(403, "csrf", f"the session's CSRF token is missing or wrong: send {CSRF_HEADER} or {CSRF_FIELD}")
 
 

@@ -87,10 +87,12 @@ async def _gone(_request: Request, _error: Exception) -> Response:
     return Problem(408, "too-slow", "the request did not come whole").response()
 
 
-async def _http(_request: Request, error: Exception) -> Response:
+async def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     if isinstance(error, TooLarge):
         return too_large(error.most).response()
+    if isinstance(error.__cause__, ClientDisconnect):  # the framework takes it for a body that cannot be read
+        return await _gone(request, error.__cause__)
     kind, detail = _KINDS.get(error.status_code, ("invalid-request", "the request cannot be read"))
     return Problem(error.status_code, kind, detail, headers=dict(error.headers or {})).response()
 

@@ -73,7 +73,7 @@ class RunEvents:
         self._every = 1
         self._skipped = 0
         self._segment: dict[str, Any] | None = None
-        self._over = False
+        self._over = self._closed = False
 
     def publish(self, kind: str, data: Mapping[str, Any]) -> None:
         told = dict(data)
@@ -120,7 +120,7 @@ class RunEvents:
             watcher.tell(Event(self._number, "snapshot", orjson.dumps(self.snapshot(run))), first=True)
         for event in missed or ():
             watcher.tell(event, first=True)
-        if self._over:
+        if self._over or self._closed:
             watcher.tell(None, first=True)
         else:
             self._watchers.add(watcher)
@@ -139,7 +139,8 @@ class RunEvents:
         self._watchers.discard(watcher)
 
     def close(self) -> None:
-        """The service ends: watchers are let go, and may come again to the next one."""
+        """The service ends: watchers are let go, and may come again to the next one. No more are taken."""
+        self._closed = True
         for watcher in self._watchers:
             watcher.tell(None)
         self._watchers.clear()

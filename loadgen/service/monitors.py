@@ -111,13 +111,19 @@ class Monitors:
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=within_s)
 
+    def ending(self) -> None:
+        """Nothing more begins, and what goes on ends; what a user has stopped ends already."""
+        self._closing = True
+        for process in self._processes.values():
+            process.drain("the end of the service")
+
     async def close(self) -> None:
         """Told to stop, then cut, then killed: each only where the one before did not end it."""
-        self._closing = True
-        for timeout_s in (STOP_TIMEOUT_S, CUT_TIMEOUT_S):
-            for process in self._processes.values():
-                process.stop("the end of the service")
-            await self.all_over(timeout_s)
+        self.ending()
+        await self.all_over(STOP_TIMEOUT_S)
+        for process in self._processes.values():
+            process.stop("the end of the service")
+        await self.all_over(CUT_TIMEOUT_S)
         for process in self._processes.values():
             process.kill()
         await self.all_over(STOP_TIMEOUT_S)
@@ -135,8 +141,6 @@ class Monitors:
     async def _to_its_end(self, monitor: Monitor, process: RunProcess, lane: int) -> None:
         try:
             await process.start()
-            if monitor.state == "stopping":  # before it could be told
-                process.stop("the user")
             ended = await process.wait()
         except OSError as error:
             log.error("canary %s: its process cannot be started: %s", monitor.id, error.strerror)

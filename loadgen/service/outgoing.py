@@ -61,6 +61,10 @@ class Refused(Exception):
     """A URL that is not connected to; the message says why, in our own words."""
 
 
+class Unknown(Refused):
+    """Its host cannot be looked up now."""
+
+
 @dataclass(frozen=True, slots=True)
 class Checked:
     """A URL that may be asked, at this address and no other. In `url` the host is written as in `host`."""
@@ -112,10 +116,10 @@ class Outgoing:
             async with asyncio.timeout(LOOK_UP_TIMEOUT_S):
                 found = await self._resolver(host, port)
         except (OSError, TimeoutError, UnicodeError):
-            raise Refused(f"{host} cannot be looked up") from None
+            raise Unknown(f"{host} cannot be looked up") from None
         addresses = [ipaddress.ip_address(text) for text in found]
         if not addresses:
-            raise Refused(f"{host} has no address")
+            raise Unknown(f"{host} has no address")
         for address in addresses:
             self.permit(host, address)
         return Checked(canonical(url, host), host, port, str(addresses[0]))

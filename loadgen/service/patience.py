@@ -26,6 +26,10 @@ _TOO_SLOW = (
 )
 
 
+#: What is to be done about a connection, and whether that is because it was too slow.
+Due = tuple[Callable[[], None], bool]
+
+
 class PatientHttp(H11Protocol):
     """One connection. What has taken too long by now is said by `overdue`; `Patience` asks."""
 
@@ -65,8 +69,8 @@ class PatientHttp(H11Protocol):
         if state is not h11.SEND_BODY:
             self._answered_at = None
 
-    def overdue(self, now: float, head_s: float, body_s: float, send_s: float) -> Callable[[], None] | None:
-        """What is to be done about this connection; None: nothing."""
+    def overdue(self, now: float, head_s: float, body_s: float, send_s: float) -> Due | None:
+        """None: nothing is to be done. One that has its answer, and has not sent all, was not too slow."""
         unsent = self.transport.get_write_buffer_size()
         if unsent == 0 or unsent < self._unsent:
             self._stuck_since = None
@@ -74,13 +78,13 @@ class PatientHttp(H11Protocol):
             self._stuck_since = now
         self._unsent = unsent
         if _over(self._stuck_since, now, send_s):
-            return self.transport.abort
+            return self.transport.abort, True
         if self.transport.is_closing():
             return None
         if _over(self._answered_at, now, LINGER_S):
-            return self.transport.close
+            return self.transport.close, False
         slow = _over(self._head_since, now, head_s) or _over(self._body_since, now, body_s)
-        return self._refuse if slow else None
+        return (self._refuse, True) if slow else None
 
     def _refuse(self) -> None:
         """Said once, and only where no answer has begun."""
@@ -117,9 +121,11 @@ class Patience:
             if one.transport is None or one not in one.connections:
                 continue
             try:
-                end = one.overdue(now, *self._limits)
-                if end is not None:
-                    self._slow()
+                found = one.overdue(now, *self._limits)
+                if found is not None:
+                    end, slow = found
+                    if slow:
+                        self._slow()
                     end()
             except Exception as error:  # one that cannot be looked at must not keep the others from it
                 log.error("a connection cannot be looked at: %s; it is closed", type(error).__name__)

@@ -51,7 +51,7 @@ class Seen:
     audited: bool = False
     #: a token was shown: what came of it is counted already
     compared: bool = False
-    #: a token or session was shown, and is right, whatever it may do
+    #: a token or session was shown, is right, and may do this
     known: bool = False
 
 

@@ -11,6 +11,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
+from math import ceil
 from typing import Any
 
 import uvicorn
@@ -24,8 +25,10 @@ from loadgen.service.registry import alone
 from loadgen.service.runner.spawner import UMASK, lower_priority
 from loadgen.service.state import Service
 
-#: Requests that are being answered when the service is told to stop get so long.
-ANSWERS_S = 5
+#: Requests that are being answered when the service is told to stop get so long, then their connections are cut.
+ANSWERS_S = 5.0
+#: After that, for what they have begun.
+AFTER_S = 2
 #: Files that are open beside connections: the registry, pipes of runs, threads' own.
 OTHER_FILES = 256
 log = logging.getLogger("specload.service")
@@ -53,6 +56,30 @@ class _Loop(asyncio.SelectorEventLoop):
     async def create_server(self, *values: Any, **more: Any) -> Any:
         timeout = {"ssl_handshake_timeout": self._handshake_s} if more.get("ssl") else {}
         return await super().create_server(*values, **more, **timeout)  # type: ignore[call-overload]
+
+
+class _Server(uvicorn.Server):
+    """uvicorn waits for every answer before the application hears that it ends: streams would never end, and runs
+    begin to drain late."""
+
+    def __init__(self, config: uvicorn.Config, service: Service) -> None:
+        super().__init__(config)
+        self._service = service
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        ending = asyncio.create_task(self._service.ending())
+        cutting = asyncio.create_task(self._cut())
+        try:
+            await super().shutdown(sockets)
+        finally:
+            cutting.cancel()
+            await asyncio.gather(ending, return_exceptions=True)
+
+    async def _cut(self) -> None:
+        """Who is still not done: to what answers it, it has gone."""
+        await asyncio.sleep(ANSWERS_S)
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
 
 
 def run_service(config: ServiceConfig, say: Callable[[str], None]) -> None:
@@ -91,13 +118,13 @@ def server_of(service: Service) -> uvicorn.Server:
     options: dict[str, Any] = {
         "http": service.patience.protocol, "log_config": None, "access_log": False,
         "server_header": False, "lifespan": "on", "ws": "none",
-        "timeout_graceful_shutdown": ANSWERS_S, "proxy_headers": bool(listen.trusted_proxies),
+        "timeout_graceful_shutdown": ceil(ANSWERS_S) + AFTER_S, "proxy_headers": bool(listen.trusted_proxies),
         "forwarded_allow_ips": ",".join(listen.trusted_proxies),
     }  # fmt: skip
     if listen.tls_cert is not None:
         options |= {"ssl_certfile": str(listen.tls_cert)}
         options |= {} if listen.tls_key is None else {"ssl_keyfile": str(listen.tls_key)}
-    return uvicorn.Server(uvicorn.Config(guarded(make_app(service)), **options))
+    return _Server(uvicorn.Config(guarded(make_app(service)), **options), service)
 
 
 def listen_on(config: ServiceConfig) -> Listener:

@@ -91,6 +91,12 @@ class Service:
         self._minding = [asyncio.create_task(self._mind()), asyncio.create_task(self._keep_canaries())]
         await self.runner.start()
 
+    async def ending(self) -> None:
+        """Streams end, nothing more begins, and what runs or is watched begins to end: requests that are being answered
+        are waited for meanwhile. `close` follows."""
+        self.monitors.ending()
+        await self.runner.ending()
+
     async def close(self) -> None:
         await asyncio.gather(self.runner.close(), self.monitors.close())
         for task in self._minding:

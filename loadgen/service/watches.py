@@ -71,7 +71,7 @@ async def watch(service: Service, who: str, wanted: Watchable, asked: Watching) 
         raise Problem(422, "refused", str(error)) from None
     canary_id = new_canary_id(wanted.kept.name)
     start = _start(service, wanted.row, {arm: one.keys for arm, one in placed.items()}, asked)
-    start = start.model_copy(update={"run_id": canary_id, "resolve": resolve})
+    start = start.model_copy(update={"run_id": canary_id, "resolve": resolve, "outgoing": service.config.outgoing})
     dry_run = asked.dry_run or bool(wanted.found["dry_run"])
     monitor = Monitor(canary_id, wanted.kept.name, wanted.arms, who, dry_run)
     try:

@@ -18,7 +18,7 @@ import pytest
 from loadgen.control import CanaryStanding, CheckId
 from loadgen.experiment import CanaryOptions, CanaryResult, Checks, read_canary, run_canary
 from loadgen.export import Metrics
-from loadgen.scenario import LoadedScenario, Scenario
+from loadgen.scenario import LoadedScenario, Scenario, Switch
 from server_adapters.rehearsal.config import RehearsalConfig
 from tests.experiment.canary_receiver import Receiver, receiving, until
 
@@ -138,8 +138,15 @@ async def test_drift_fails_on_the_third_window_pulls_the_switch_once_and_recover
     monkeypatch.setenv("CANARY_HOOK_KEY", base64.b64encode(KEY).decode())
     candidate, metrics = engines["candidate"], Metrics()
     async with receiving() as receiver, receiving() as untold:
-        real = Running(probing(engines, **hooks(receiver)), tmp_path / "real", metrics)
-        dry = Running(probing(engines, **hooks(untold), dry_run=True), tmp_path / "dry")
+        placed: list[Switch] = []
+
+        async def place(switch: Switch) -> Switch:
+            """Asked once for each pull, and never by a dry run."""
+            placed.append(switch)
+            return switch
+
+        real = Running(probing(engines, **hooks(receiver)), tmp_path / "real", metrics, place=place)
+        dry = Running(probing(engines, **hooks(untold), dry_run=True), tmp_path / "dry", place=place)
         await asyncio.gather(real.until("ok"), dry.until("ok"))
         await control(candidate, "faults", name="draft_drift")
         failed_at = await real.until("fail")
@@ -163,6 +170,7 @@ async def test_drift_fails_on_the_third_window_pulls_the_switch_once_and_recover
     ids = [told.headers["webhook-id"] for told in receiver.told]
     assert ids == [alert.id for alert in result.alerts]
     assert len(set(ids)) == len(ids)
+    assert placed == [Switch.model_validate({"off": {"kind": "adapter"}})]
     switched = [call for call in result.calls if call.hook == "switch"]
     assert [(call.result, call.tries) for call in switched] == [("delivered", 1)]
     assert result.windows == len(windows) == sum(result.windows_by_state.values())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import logging
 import re
@@ -52,6 +53,34 @@ async def test_every_route_by_every_role(inside: MakeInside) -> None:
                     continue
                 assert answer.status_code in expected, (method, path, who, answer.text)
                 assert answer.headers["content-type"] == "application/problem+json"
+
+
+async def test_every_route_by_every_role_with_a_session(inside: MakeInside) -> None:
+    """A role is asked for first, then the CSRF token of what changes something, then what is wanted."""
+    async with inside() as service:
+        for who in ("eye", "ops"):
+            service.client.cookies.clear()
+            await login(service, who)
+            for method, path in ALL:
+                if path == "/login":
+                    continue
+                access = ACCESS[method, path]
+                answer = await service.client.request(method, filled(path))
+                kind = answer.json().get("type") if answer.status_code == 403 else None
+                if who == "eye" and access is Access.OPERATOR:
+                    assert kind == "urn:specload:problem:not-allowed", (method, path, answer.text)
+                elif method != "GET":
+                    assert kind == "urn:specload:problem:csrf", (method, path, answer.text)
+                else:
+                    assert answer.status_code not in (401, 403), (method, path, answer.text)
+                    continue
+                csrf = {"X-CSRF-Token": service.client.cookies["specload_csrf"]}
+                answer = await service.client.request(method, filled(path), headers=csrf)
+                refused = who == "eye" and access is Access.OPERATOR
+                assert (answer.status_code in (401, 403)) == refused, (method, path)
+                if path == "/logout":
+                    service.client.cookies.clear()
+                    await login(service, who)
 
 
 async def test_a_wrong_token_is_nobody_and_is_written_down(inside: MakeInside) -> None:
@@ -109,8 +138,10 @@ async def test_a_browser_logs_in_and_changes_things_only_with_its_csrf_token(ins
         assert (await client.post("/logout", data={"csrf_token": token})).status_code == 303
         assert (await client.get("/api/v1/me")).status_code == 401
         actions = [(row.who, row.action, row.status) for row in service.service.registry.audit.select()]
+        delete = "DELETE /api/v1/scenarios/{name}"
         assert actions == [
-            ("ops", "POST /logout", 303), ("ops", "DELETE /api/v1/scenarios/{name}", 404), ("ops", "POST /login", 303),
+            ("ops", "POST /logout", 303), ("ops", "POST /logout", 403), ("ops", delete, 404),
+            *[("ops", delete, 403)] * 4, ("ops", "POST /login", 303),
         ]  # fmt: skip
 
 
@@ -392,6 +423,27 @@ async def test_urls_of_targets_are_checked_when_they_are_asked(inside: MakeInsid
                 await asyncio.sleep(0.01)
         assert (ended.state, ended.exit_code) == ("failed", 3)
         assert "a metadata address" in (ended.reason or "")
+
+
+async def test_a_target_that_has_two_addresses_is_one(inside: MakeInside) -> None:
+    """Its name leads to another address with every look: two runs of it are not driven at once all the same."""
+    turn = itertools.cycle(("127.0.0.1", "127.0.0.2"))
+
+    async def resolver(_host: str, _port: int) -> list[str]:
+        return [next(turn)]
+
+    target = {"url": "http://model.example:9", "environment": "disposable"}
+    async with inside(resolver, targets={"one": target}, limits={"at_once": 2}) as service:
+        runs, runner, over = service.service.registry.runs, service.service.runner, []
+        text = scenario()
+        runner.on_over.append(lambda row: over.append((row.id, [runs.one(name).state.value for name in "ab"])))
+        rows = [runs.add(name, "small", arms={"base": "one"}, scenario_text=text) for name in "ab"]
+        for row in rows:
+            runner.asked(row)
+        async with asyncio.timeout(120):
+            while len(over) < 2:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+    assert over == [("a", ["failed", "queued"]), ("b", ["failed", "failed"])]
 
 
 async def test_streams_are_limited(inside: MakeInside) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
+import signal
 import socket
 import ssl
 from pathlib import Path
@@ -11,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from loadgen.service import serving
 from loadgen.service.limits import source_of
 from loadgen.service.serving import _Loop
 from tests.service.conftest import TOKENS, Live, MakeLive
@@ -48,7 +51,7 @@ def slow(service: Live) -> float:
 async def test_a_head_that_does_not_come_is_waited_for_so_long(live: MakeLive, sent: str) -> None:
     async with live() as service:
         reader, writer = await service.connect(sent)
-        service.later(9.9)
+        service.later(5)
         assert (await service.client.get("/health")).status_code == 200
         assert slow(service) == 0
         service.later(10.1)
@@ -76,14 +79,14 @@ async def test_a_body_that_does_not_come_is_waited_for_so_long(live: MakeLive) -
         put = f"PUT /api/v1/scenarios/x HTTP/1.1\n{HOST}{OPS}Content-Type: application/yaml\nContent-Length: 100\n\nver"
         reader, writer = await service.connect(put)
         await service.until(lambda: service.service.tokens.seen(TOKENS["ops"]))
-        service.later(29.9)
+        service.later(20)
         assert slow(service) == 0
         service.later(30.1)
         assert (await whole(reader)).startswith(b"HTTP/1.1 408 ")
         audit = service.service.registry.audit
         await service.until(lambda: audit.select())
         (row,) = audit.select()
-        assert (row.who, row.action, row.subject, row.status) == ("ops", "PUT /api/v1/scenarios/{name}", "x", 400)
+        assert (row.who, row.action, row.subject, row.status) == ("ops", "PUT /api/v1/scenarios/{name}", "x", 408)
         writer.close()
 
 
@@ -109,7 +112,60 @@ async def test_nothing_of_a_body_is_waited_for_of_whoever_may_not(live: MakeLive
         service.later(1)
         service.later(5.1)
         assert b"408" not in await whole(reader)
+        assert slow(service) == 0  # it has its answer: nobody waited for it
         writer.close()
+
+
+async def test_nothing_of_a_form_is_waited_for_of_whoever_may_not(live: MakeLive) -> None:
+    """With a session, too; and of whoever may, nothing where it comes from another's page."""
+    async with live() as service:
+        for who, more in (("eye", ""), ("ops", "Origin: http://evil.example\n")):
+            service.client.cookies.clear()
+            answer = await service.client.post("/login", data={"token": TOKENS[who]})
+            cookie = answer.headers.get_list("set-cookie")[0].partition(";")[0]
+            form = "Content-Type: application/x-www-form-urlencoded\nContent-Length: 100000\n"
+            reader, writer = await service.connect(f"POST /runs HTTP/1.1\n{HOST}Cookie: {cookie}\n{more}{form}\n")
+            async with asyncio.timeout(60):
+                head = await reader.readuntil(b"\r\n\r\n")
+            assert head.startswith(b"HTTP/1.1 403 "), who
+            writer.close()
+
+
+async def test_a_service_that_is_stopped_lets_its_watchers_go(
+    live: MakeLive, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """At SIGTERM, and at once: a stream ends whole, one that is opened meanwhile, too; nobody waits for a body."""
+    monkeypatch.setattr(serving, "ANSWERS_S", 900)
+    before = signal.signal(signal.SIGTERM, lambda *_: None)
+    try:
+        async with live() as service:
+            row = service.service.registry.runs.add("r", "small", state="running")
+            events = service.service.runner.events(row)
+            reader, writer = await service.connect(f"GET /api/v1/runs/r/events HTTP/1.1\n{HOST}{OPS}\n")
+            await service.until(lambda: events.watchers == 1)
+            signal.raise_signal(signal.SIGTERM)
+            assert (await whole(reader)).endswith(b"0\r\n\r\n")
+            writer.close()
+            late = service.service.runner.events(row).watch(None, row.shown())
+            assert (await late.take(), await late.take())[1] is None
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert [record.message for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
+async def test_who_is_slow_when_the_service_is_stopped_is_cut_without_a_word(
+    live: MakeLive, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A body that does not come has its seconds; then its connection is cut, which is no fault of ours."""
+    monkeypatch.setattr(serving, "ANSWERS_S", 0.2)
+    async with live() as service:
+        put = f"PUT /api/v1/scenarios/x HTTP/1.1\n{HOST}{OPS}Content-Type: application/yaml\nContent-Length: 100\n\nver"
+        reader, writer = await service.connect(put)
+        await service.until(lambda: service.service.tokens.seen(TOKENS["ops"]))
+        service.server.should_exit = True
+        assert await whole(reader) == b""
+        writer.close()
+    assert [record.message for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
 async def test_a_login_is_a_small_thing(live: MakeLive) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from pydantic import SecretStr
@@ -20,12 +20,18 @@ from loadgen.experiment.canary.webhooks import Client, HookCall, Webhooks
 from loadgen.experiment.preflight import ReadyArm, arm_secrets
 from loadgen.experiment.switch import Switched, dry_run, pull
 from loadgen.redact import Redactor
-from loadgen.scenario import CanaryKeys, LoadedScenario, read_secret, switch_secrets
+from loadgen.scenario import CanaryKeys, LoadedScenario, Switch, read_secret, switch_secrets
 
 #: A pull that did not work is tried again with the next window that still fails, so often in all.
 PULLS = 3
 _WORDS = {"delivered": "has worked", "failed": "is not known to have worked", "dry_run": "was not pulled (dry run)"}
 _CUT_SHORT = "the monitor ended before it was told whether it worked"
+#: A switch as it is to be pulled now: with the address of its host. Raises SpecloadError where it may not be.
+Place = Callable[[Switch], Awaitable[Switch]]
+
+
+async def as_it_is(switch: Switch) -> Switch:
+    return switch
 
 
 class Hooks:
@@ -35,8 +41,9 @@ class Hooks:
 
     def __init__(
         self, keys: CanaryKeys, loaded: LoadedScenario, canary: ReadyArm, dry: bool, client: Client,
-        metrics: CanaryMetrics, say: Callable[[str], None],
+        metrics: CanaryMetrics, say: Callable[[str], None], place: Place = as_it_is,
     ) -> None:  # fmt: skip
+        self._place = place
         self._keys, self._canary, self._dry, self._metrics, self._say = keys, canary, dry, metrics, say
         self._redact = Redactor([*arm_secrets(loaded.scenario), *_secrets(keys)])
         self._webhooks = Webhooks(keys.webhooks, self._redact, self._told, dry_run=dry, client=client)
@@ -71,8 +78,9 @@ class Hooks:
             return self._of_switch(event_id, "dry_run", number, f"would: {dry_run(switch, 'off', self._redact)}")
         self._under_way = event_id, number
         try:
+            switch = await self._place(switch)
             found = await pull(switch, "off", self._redact, Switched(self._canary.targets, self._canary.client))
-        except SpecloadError as error:  # a secret that is gone by now
+        except SpecloadError as error:  # a secret that is gone by now, a host that may not be connected to any more
             return self._of_switch(event_id, "failed", number, self._redact(str(error)))
         self._pulled = found.ok
         return self._of_switch(event_id, "delivered" if found.ok else "failed", number, found.said, found.answer)

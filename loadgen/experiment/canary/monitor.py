@@ -16,7 +16,7 @@ from loadgen.control import Canary, CanaryStanding, CanaryWindow
 from loadgen.errors import ScenarioError
 from loadgen.experiment.before import refuse_unwritable, with_baseline
 from loadgen.experiment.canary.checks import Checks, checks_of
-from loadgen.experiment.canary.hooks import Hooks
+from loadgen.experiment.canary.hooks import Hooks, Place, as_it_is
 from loadgen.experiment.canary.metrics import CanaryMetrics
 from loadgen.experiment.canary.probes import ProbeEnded, Prober
 from loadgen.experiment.canary.records import CanaryRecords, CanaryResult, iso
@@ -37,8 +37,9 @@ HOOKS_GRACE_S = 10.0
 @dataclass(frozen=True)
 class CanaryOptions:
     """How to watch. `for_s`: end by itself after the last whole window in so many seconds; None: when interrupted.
-    `dry_run`: as `canary.dry_run`. `client`: what webhooks connect by. `stopping`: set by others, it ends as an
-    interrupt would. `canary_id`: name of the folder under `out`; None: a new one."""
+    `dry_run`: as `canary.dry_run`. `client`: what webhooks connect by; `place`: where the kill switch is by then.
+    `stopping`: set by others, it ends as an interrupt would. `canary_id`: name of the folder under `out`; None: a new
+    one."""
 
     out: Path
     for_s: float | None = None
@@ -46,6 +47,7 @@ class CanaryOptions:
     metrics: Metrics | None = None
     arm_urls: Mapping[str, str] = field(default_factory=dict)
     client: Client = plain_client
+    place: Place = as_it_is
     stopping: asyncio.Event | None = None
     canary_id: str | None = None
 
@@ -113,7 +115,9 @@ class _Monitor:
         canary_id = options.canary_id or new_canary_id(scenario.name)
         dry_run = keys.dry_run or options.dry_run
         # hooks first: a secret that is missing must leave no folder
-        self._hooks = Hooks(keys, loaded, ready.arms[canary], dry_run, options.client, self._metrics, watch.say)
+        self._hooks = Hooks(
+            keys, loaded, ready.arms[canary], dry_run, options.client, self._metrics, watch.say, options.place
+        )
         self.records = CanaryRecords(options.out / canary_id, self._result(canary_id, dry_run))
         self._hooks.records = self.records
         self._start_ns = now_ns()

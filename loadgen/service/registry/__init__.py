@@ -14,6 +14,7 @@ __all__ = [
     "Audit",
     "AuditRow",
     "Audited",
+    "Database",
     "IdempotencyConflict",
     "Registry",
     "RunFilter",

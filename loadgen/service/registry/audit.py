@@ -98,6 +98,9 @@ class Audit:
         rows = self._database.rows("SELECT hash FROM audit ORDER BY number DESC LIMIT 1")
         return str(rows[0]["hash"]) if rows else FIRST
 
+    def rows(self) -> int:
+        return int(self._database.rows("SELECT count(*) FROM audit")[0][0])
+
     def state(self) -> Audited:
         """Of what was read so far; the rows since then are read first, as many as can be waited for."""
         for _ in range(MOST_STEPS):

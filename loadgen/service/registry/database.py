@@ -12,7 +12,7 @@ from threading import RLock
 from typing import Any
 
 from loadgen.errors import StorageError
-from loadgen.service.registry.schema import migrate
+from loadgen.service.registry.schema import MIGRATIONS, migrate, version
 
 
 @contextmanager
@@ -37,12 +37,16 @@ def alone(path: Path) -> Iterator[None]:
 
 
 class Database:
-    """WAL: readers of other processes (a backup) never wait. Raises StorageError where it cannot be opened."""
+    """WAL: readers of other processes (a backup) never wait. Raises StorageError where it cannot be opened.
+    `reads_only`: of another process's, as it is at this moment, until it is closed; nothing is made or brought up."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, reads_only: bool = False) -> None:
         self.path = path
         self._lock = RLock()
         try:
+            if reads_only:
+                self._connection = _read_only(path)
+                return
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._connection = sqlite3.connect(path, timeout=10, isolation_level=None, check_same_thread=False)
             path.chmod(0o600)
@@ -85,3 +89,13 @@ class Database:
     def close(self) -> None:
         with self._lock:
             self._connection.close()
+
+
+def _read_only(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=10, isolation_level=None)
+    connection.row_factory = sqlite3.Row
+    connection.execute("BEGIN")
+    if version(connection) != len(MIGRATIONS):
+        connection.close()
+        raise StorageError(f"{path}: the registry was written by another version of specload: ask that one")
+    return connection

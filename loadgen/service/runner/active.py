@@ -70,6 +70,10 @@ class ActiveRun:
         self.stopped_by = by
         return self._process.stop(by)
 
+    def drain(self, by: str) -> None:
+        """As the first stop; nothing where it is being stopped already."""
+        self._process.drain(by)
+
     def tell(self, kind: str, data: dict[str, Any]) -> None:
         """Whoever watches it."""
         self._events.publish(kind, data)

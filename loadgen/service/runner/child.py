@@ -37,7 +37,8 @@ from loadgen.scenario import LoadedScenario
 from loadgen.service.jobs import loaded_of
 from loadgen.service.runner.messages import Begun, Ended, Measured, Said, SegmentTold, Start, Stop
 from loadgen.service.runner.outbox import Outbox
-from loadgen.service.runner.watching import Watched, client_to
+from loadgen.service.runner.settling import Settling
+from loadgen.service.runner.watching import Watched
 from loadgen.service.words import about_target
 
 TELL_INTERVAL_S = 1.0
@@ -124,8 +125,9 @@ class Run:
     async def _watched(self, loaded: LoadedScenario) -> Ended:
         start, asked = self._start, self._start.watching
         assert asked is not None
+        settling = Settling(start.outgoing, start.resolve)
         options = CanaryOptions(
-            start.out, asked.for_s, asked.dry_run, self._metrics, client=client_to(start.resolve),
+            start.out, asked.for_s, asked.dry_run, self._metrics, client=settling.client, place=settling.switch,
             canary_id=start.run_id,
         )  # fmt: skip
         folder, result = await run_canary(loaded, options, Watched(self._outbox, self._log))

@@ -12,6 +12,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
+from loadgen.service.config import OutgoingKeys
+
 
 class Message(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -27,7 +29,8 @@ class Watching(Message):
 class Start(Message):
     """`arms`: keys of each arm in whole (`loadgen.scenario.Arm`), headers in clear text: this goes through a pipe only.
     `environment`, `caps`: what the targets allow at most. `base`: folder that the scenario's files are relative to.
-    `resolve`: addresses of hosts that are no target's, of kill switches and webhooks: connected to are these alone."""
+    `resolve`: addresses of hosts that are no target's, of kill switches and webhooks: connected to are these alone, but
+    by a canary's monitor, which looks them up anew and holds them to `outgoing`."""
 
     run_id: str
     name: str
@@ -42,6 +45,7 @@ class Start(Message):
     workers: int | None = None
     transport: Literal["plain", "kernel"] | None = None
     resolve: dict[str, str] = {}
+    outgoing: OutgoingKeys = OutgoingKeys()
     watching: Watching | None = None
 
 

@@ -35,6 +35,8 @@ class RunProcess:
         self._spawner = spawner
         self._process: subprocess.Popen[bytes] | None = None
         self._stdin: asyncio.WriteTransport | None = None
+        #: told before there was anybody to tell
+        self._waiting: list[Stop] = []
         self._stops = 0
 
     @property
@@ -45,23 +47,35 @@ class RunProcess:
         self._process = await self._spawner.start([sys.executable, "-m", MODULE])
         loop = asyncio.get_running_loop()
         self._stdin, _ = await loop.connect_write_pipe(asyncio.Protocol, self._process.stdin)
-        self._write(self._start.model_dump_json())
+        self._write(self._start)
+        for stop in self._waiting:
+            self._write(stop)
 
     def stop(self, by: str) -> Literal["drain", "cut"]:
-        """The first drains, the next ones cut; which it was. `by`: in the words of the report."""
+        """The first drains, the next ones cut; which it was. Also before `start`: it is told once it can be. `by`: in
+        the words of the report."""
         self._stops += 1
         how: Literal["drain", "cut"] = "drain" if self._stops == 1 else "cut"
-        self._write(Stop(stop=how, by=by).model_dump_json())
+        stop = Stop(stop=how, by=by)
+        if self._stdin is None:
+            self._waiting.append(stop)
+        else:
+            self._write(stop)
         return how
+
+    def drain(self, by: str) -> None:
+        """As the first stop; nothing where it is being stopped already: what a user drains, nobody cuts by this."""
+        if not self._stops:
+            self.stop(by)
 
     def kill(self) -> None:
         """It does not end by itself. Its workers notice, and close their records."""
         if self._process is not None:
             self._process.kill()  # nothing where it has ended
 
-    def _write(self, line: str) -> None:
+    def _write(self, message: Start | Stop) -> None:
         if self._stdin is not None and not self._stdin.is_closing():
-            self._stdin.write(line.encode() + b"\n")
+            self._stdin.write(message.model_dump_json().encode() + b"\n")
 
     async def wait(self) -> Ended | str:
         """Its last message, or why there is none."""

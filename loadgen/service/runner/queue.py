@@ -118,10 +118,7 @@ class Runner:
 
     async def close(self) -> None:
         """Stop what runs, as Ctrl-C does; what takes too long is cut, then killed. Queued runs stay queued."""
-        self._closing = True
-        async with self._moving:
-            for run in self._active.values():
-                run.stop("the end of the service")
+        await self.ending()
         if not await self._none_active(self._config.stop_timeout_s):
             for run in self._active.values():
                 run.stop("the end of the service")
@@ -129,11 +126,18 @@ class Runner:
                 for run in self._active.values():
                     run.kill()
                 await self._none_active(CUT_TIMEOUT_S)
-        self._telling.close()
         self._spawner.close()
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def ending(self) -> None:
+        """Watchers are let go, nothing more begins, and what runs drains; what a user has stopped drains already."""
+        self._closing = True
+        self._telling.close()
+        async with self._moving:
+            for run in self._active.values():
+                run.drain("the end of the service")
 
     async def _none_active(self, within_s: float) -> bool:
         if self._driving:
@@ -201,7 +205,8 @@ class Runner:
                 taken |= names
 
     async def _begin(self, row: RunRow, names: frozenset[str]) -> bool:
-        """False: a server of it is taken under another name."""
+        """False: a target of it was taken meanwhile, or a server of it under another name. A target whose name leads
+        to several addresses is one, whichever of them it is placed at."""
         try:
             start, servers = await self._placed(row)
         except Refused as error:
@@ -210,7 +215,7 @@ class Runner:
         except KeyError as error:
             await self._refused(row, EXIT_CODES["usage"], f"there is no target {error.args[0]} any more")
             return True
-        if any(servers & run.servers for run in self._active.values()):
+        if any(names & run.targets or servers & run.servers for run in self._active.values()):
             return False
         async with self._moving:
             if self._closing:

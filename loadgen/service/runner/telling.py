@@ -19,6 +19,7 @@ class Telling:
         self._boot = boot
         self._active = active
         self._events: OrderedDict[str, RunEvents] = OrderedDict()
+        self._closed = False
 
     def of(self, row: RunRow) -> RunEvents:
         """What watchers of the run are told, and were. `row`: as it is by now."""
@@ -27,6 +28,8 @@ class Telling:
             found = self._events[row.id] = RunEvents(self._boot)
             if row.state.over:
                 found.publish("ended", row.shown())
+            if self._closed:
+                found.close()
             driven = self._active()
             idle = [k for k, e in self._events.items() if not e.watchers and k not in driven and k != row.id]
             for name in idle[: max(0, len(self._events) - KEPT_EVENTS)]:
@@ -47,5 +50,7 @@ class Telling:
             found.close()
 
     def close(self) -> None:
+        """The service ends: who watches is let go, and who comes now is told what there is, and let go as well."""
+        self._closed = True
         for events in self._events.values():
             events.close()
