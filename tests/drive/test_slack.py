@@ -49,7 +49,7 @@ async def test_a_load_that_is_always_late_does_not_starve_the_work() -> None:
     slack = Slack()
     slack.expect(slack, 0)
     begun_ns = now_ns()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         for _ in range(3):
             await slack.spare()
     assert now_ns() - begun_ns >= 3 * PATIENCE_NS

@@ -46,7 +46,7 @@ def soaks(simulated: Any, fresh: Any, booked: Callable[..., None]) -> list[Stabi
         made.segment(i, start=begin, full=begin, load_end=end, end=end, stage=f"s{i}", stage_index=i, concurrency=USERS)
     for record in _played(simulated.models, float(ends[-1])):
         at = int(np.searchsorted(ends, record.end_s, side="right"))
-        if WARM_S <= (record.end_s or 0.0) and at < len(ends):
+        if (record.end_s or 0.0) >= WARM_S and at < len(ends):
             booked(made, record, segment=at)
     run = made.data()
     data = arm_data(run, "candidate")
