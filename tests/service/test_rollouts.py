@@ -78,7 +78,7 @@ def test_a_canarys_verdict_is_one_of_now() -> None:
     assert of_canary(good, now_s + 300) == Outcome("pass", "every check is shown to keep its limit")
     assert of_canary(good, now_s + 901).word == "inconclusive"
     assert "901 s ago" in of_canary(good, now_s + 901).reason
-    assert of_canary(canary(), now_s).word == "running"
+    assert of_canary(canary(started=ended), now_s).word == "running"
     assert of_canary(canary(active=False), now_s).word == "inconclusive"
     bad = canary(window_ended=ended, verdict="fail", state="fail", reasons=["a", "b", "c", "d"])
     assert of_canary(bad, now_s) == Outcome("fail", "a; b; c")
