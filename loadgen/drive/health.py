@@ -99,13 +99,16 @@ class _Meter:
 
 _quiet = 0
 _thresholds = (0, 0, 0)
+_frozen_before = False
 
 
 @contextmanager
 def quiet_gc() -> Iterator[None]:
-    """Freeze what exists and collect rarely, so that no full collection stops the loop. Nests."""
-    global _quiet, _thresholds
+    """Freeze what exists and collect rarely, so that no full collection stops the loop. Nests. Who has frozen objects
+    before keeps them so."""
+    global _quiet, _thresholds, _frozen_before
     if _quiet == 0:
+        _frozen_before = gc.get_freeze_count() > 0
         gc.collect()
         gc.freeze()
         _thresholds = gc.get_threshold()
@@ -117,4 +120,5 @@ def quiet_gc() -> Iterator[None]:
         _quiet -= 1
         if _quiet == 0:
             gc.set_threshold(*_thresholds)
-            gc.unfreeze()
+            if not _frozen_before:
+                gc.unfreeze()
