@@ -61,11 +61,8 @@ async def check(
     refuse_beyond(plan, limits)
     if loaded.scenario.experiment == "drill" and loaded.scenario.drill is not None:
         notes = (*notes, *planned_pulls(loaded.scenario.drill, redactor_of(loaded.scenario)))
-    notes = (
-        *notes,
-        *(check_context(plan, ready, loaded.scenario.experiment == "soak") if ready else ()),
-        *plan.design.marks,
-    )
+    soak = loaded.scenario.experiment == "soak"
+    notes = (*notes, *(check_context(plan, ready, soak) if ready else ()), *plan.design.marks)
     guess, able = estimate(plan), ceiling()
     arms = {name: arm.facts for name, arm in ready.arms.items()} if ready else {}
     unlike = tuple(differences(arms, loaded.scenario.model_dump(mode="json")))

@@ -52,8 +52,8 @@ def _not_long(name: str, limit: int, cases: list[Case]) -> Iterator[str]:
     seen = f"asks for {longest} tokens with its answer, {longest / limit:.0%} of the server's {limit}"
     which = f"the longest of the first {len(asked)} requests of known length {seen}"
     yield (
-        f"{name}: no long context is known in this soak: {which if asked else 'no prompt has a known length'}; what breaks "
-        f"on long sequences alone is not shown: add a task from {LONG:.0%} of the limit on"
+        f"{name}: no long context is known in this soak: {which if asked else 'no prompt has a known length'}; what "
+        f"breaks on long sequences alone is not shown: add a task from {LONG:.0%} of the limit on"
     )
 
 

@@ -141,8 +141,8 @@ async def test_a_server_that_is_alive_and_refuses_all(rehearsal: Start, tmp_path
 
 
 async def test_a_soak_whose_engine_dies_of_a_long_context(rehearsal: Start, tmp_path: Path) -> None:
-    """J3: long contexts are answered for a while, then one kills the engine. The soak ends instead of hammering it, says
-    so with the moment, and every request until then is kept with its time."""
+    """J3: long contexts are answered for a while, then one kills the engine. The soak ends instead of hammering it,
+    says so with the moment, and every request until then is kept with its time."""
     load = {"kind": "concurrency", "concurrency": 4, "duration_s": 200}
     tasks = (task(32, weight=3), task(900, weight=1, task_type="long_form"))
     with rehearsal(FAST) as url:

@@ -27,8 +27,8 @@ END = "what breaks on long sequences alone is not shown: add a task from 80% of 
         (
             SHORT,
             [
-                "candidate: no long context is known in this soak: the longest of the first 520 requests of known length "
-                f"asks for 320 tokens with its answer, 4% of the server's 8192; {END}"
+                "candidate: no long context is known in this soak: the longest of the first 520 requests of known "
+                f"length asks for 320 tokens with its answer, 4% of the server's 8192; {END}"
             ],
         ),
         (OWN, [f"candidate: no long context is known in this soak: no prompt has a known length; {END}"]),

@@ -14,8 +14,8 @@ from loadgen.analyze.soak.trends import Trend, slope_of
 from loadgen.analyze.statistics import Floats, holm
 
 #: Level of a run, over all its arms and stages, all their series and both tests of each. Half of the 1 % that is
-#: promised: the other half is for what the tables of steady series do not know exactly, so that the promise can be shown
-#: and not only hoped for.
+#: promised: the other half is for what the tables of steady series do not know exactly, so that the promise can be
+#: shown and not only hoped for.
 FAMILY_LEVEL = 0.005
 #: Windows a series needs to be judged: with fewer, series at the highest correlation cannot be told from a drift
 MIN_WINDOWS = 40
