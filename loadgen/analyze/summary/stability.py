@@ -26,8 +26,8 @@ class DriftFound(Model):
 
 
 class SeriesTrend(Model):
-    """One number, window by window. `p`: of no drift, corrected for all series of all arms and stages; null: not judged,
-    for `reason`. `correlation`: from window to window, beside the trend."""
+    """One number, window by window. `p`: of no drift, corrected for all series of all arms and stages; null: not
+    judged, for `reason`. `correlation`: from window to window, beside the trend."""
 
     name: str
     unit: str
