@@ -115,6 +115,9 @@ class AnomaliesArm(Model):
     invalid: str | None = None
     #: looks of the time before that saw more requests on the server than ours; None: nobody looked
     foreign_looks: int | None = None
+    #: an anomaly that was refused, so that nothing of it was left, and after which more went on than was ours, while
+    #: nothing of the anomalies before it did: those were others' requests. None: there is none
+    foreign_after: str | None = None
     #: anomalies with something that was not tried again to the end
     untried: list[str] = Field(default_factory=list)
 
