@@ -9,10 +9,8 @@ from typing import Any
 import orjson
 
 from loadgen.experiment.ending import worst_word
+from loadgen.experiment.judging import FOUND
 from loadgen.record import RunEntry, list_runs
-
-#: Experiments whose findings are a file of their own, with a state.
-FOUND = ("quality", "anomalies", "drill", "access")
 
 
 def judged_word(path: Path) -> str | None:

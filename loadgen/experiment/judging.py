@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from loadgen.analyze import Difference, Estimates, ExperimentResult, Summary, analyze
+from loadgen.analyze import Absent, Difference, Estimates, ExperimentResult, Summary, analyze
 from loadgen.errors import ScenarioError, StorageError
 from loadgen.experiment.nodes import node_effects
 from loadgen.experiment.progress import Progress
@@ -18,6 +18,9 @@ from loadgen.record import Manifest, RunData, open_run
 from loadgen.report import render_html, reproduce
 from loadgen.scenario import Threshold, read_thresholds
 from loadgen.verdict import Facts, Verdict, default_thresholds, judge
+
+#: Experiments whose findings are a file of their own, with a state.
+FOUND = ("quality", "anomalies", "drill", "access")
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,15 @@ def judge_run(run: RunData, thresholds: Sequence[Threshold] | None = None) -> Ju
         verdict = verdict.model_copy(update={"thresholds_from": "command_line"})
     if verdict is not None:
         summary = summary.model_copy(update={"verdict": verdict.model_dump(mode="json")})
+    else:
+        summary = summary.model_copy(update={"verdict": Absent(reason=_unjudged(run))})
     return Judged(summary, verdict)
+
+
+def _unjudged(run: RunData) -> str:
+    kind = str(run.manifest.scenario.get("experiment", "run"))
+    told = f"; what the {kind} found is judged by itself" if kind in FOUND else ""
+    return f"one arm, and no thresholds in its scenario{told}"
 
 
 def refuse_other_arms(thresholds: Sequence[Threshold], arms: Sequence[str], whose: str) -> None:
