@@ -124,10 +124,20 @@ def difference_text(found: Difference) -> str:
 
 def _noted(environment: Sequence[Difference]) -> Iterator[str]:
     """The other differences by name: what they are stands in the environment's table."""
-    for rule, words in (("declared", "differences that the scenario declares"), ("noted", "further differences")):
-        keys = [d.key for d in environment if d.rule == rule]
-        if keys:
-            yield f"environment: {words}: {', '.join(keys)}"
+    noted = [d for d in environment if d.rule == "noted"]
+    for words, which in (
+        ("differences that the scenario declares", [d for d in environment if d.rule == "declared"]),
+        ("further differences", [d for d in noted if not _unknown(d)]),
+        ("not known to be alike", [d for d in noted if _unknown(d)]),
+    ):
+        if which:
+            yield f"environment: {words}: {', '.join(d.key for d in which)}"
+
+
+def _unknown(found: Difference) -> bool:
+    """Of an arm the value is not known, and those that are do not differ."""
+    known = [value for value in found.values.values() if value is not None]
+    return len(known) < len(found.values) and all(value == known[0] for value in known)
 
 
 def save_json(path: Path, name: str, value: Any) -> None:
