@@ -84,7 +84,7 @@ def test_a_steady_engine_alarms_in_at_most_one_soak_of_a_hundred(soaks: list[Sta
 
 
 def test_a_drafter_that_gets_worse_halfway_is_found(soaks: list[Stability]) -> None:
-    """In most soaks: in 44 windows so short even a drafter that guesses nothing any more is not always beyond chance."""
+    """In most soaks: in 44 windows so short even a drafter that guesses nothing more is not always beyond chance."""
     found = [s.drift for soak in soaks[STEADY:] for s in soak.series if s.name == "acceptance_rate"]
     assert len(found) == WORSE
     drifts = [drift for drift in found if drift is not None]
