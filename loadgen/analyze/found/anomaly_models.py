@@ -118,6 +118,9 @@ class AnomaliesArm(Model):
     #: an anomaly that was refused, so that nothing of it was left, and after which more went on than was ours, while
     #: nothing of the anomalies before it did: those were others' requests. None: there is none
     foreign_after: str | None = None
+    #: others' requests that the server finished while the load ran, at least; 0: none can be told. None: the server
+    #: does not count, or ours cannot be bounded
+    foreign_requests: int | None = None
     #: anomalies with something that was not tried again to the end
     untried: list[str] = Field(default_factory=list)
 

@@ -47,6 +47,8 @@ def _others(arm: AnomaliesArm) -> str | None:
         return f"others' requests ran on the server in the time before ({arm.foreign_looks} looks)"
     if arm.foreign_after is not None:
         return f"after {arm.foreign_after}, which was refused and so left nothing, more ran and waited than was ours"
+    if arm.foreign_requests:
+        return f"the server finished at least {arm.foreign_requests} requests more than we sent it while the load ran"
     return None
 
 
@@ -162,7 +164,7 @@ def _left_unseen(arm: AnomaliesArm) -> Iterator[str]:
             f"what {_named(late)} left cannot be told from others' requests, which ran on the server in the time "
             f"before as well ({arm.foreign_looks} looks)"
         )
-    elif arm.foreign_after is not None:
+    elif arm.foreign_after is not None or (arm.foreign_requests and late):
         yield f"what was left cannot be told from others' requests: {_others(arm)}"
     unseen = [row.name for row in arm.rows if row.unseen]
     if arm.foreign_looks is None and (names := list(dict.fromkeys([*unseen, *late]))):

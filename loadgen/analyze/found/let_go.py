@@ -14,6 +14,7 @@ import numpy as np
 
 from loadgen.analyze.columns import Ints
 from loadgen.analyze.found.anomaly_events import Sent
+from loadgen.analyze.found.foreign_requests import refused
 from loadgen.analyze.frames import Frame
 from loadgen.record import Event
 
@@ -65,17 +66,12 @@ def foreign_after(sent: Sequence[Sent], ours: InFlight) -> str | None:
     """The first anomaly after which more went on than was ours, if it was refused: that leaves nothing. Where it was
     not, what follows may still be what it left."""
     first = next((one for one in sent if not (one.down or one.outage) and _goes_on(one, ours)), None)
-    return first.name if first is not None and _refused(first) else None
+    return first.name if first is not None and refused(first) else None
 
 
 def _goes_on(one: Sent, ours: InFlight) -> bool:
     told = one.let_go
     return told is not None and told["s"] is None and goes_on(told.get("looks", ()), ours)
-
-
-def _refused(one: Sent) -> bool:
-    got = one.data["got"]
-    return got["ended"] == "answered" and got["status"] is not None and 400 <= int(got["status"]) < 500
 
 
 def seen_after(let_go: Mapping[str, Any] | None) -> bool:

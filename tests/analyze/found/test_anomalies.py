@@ -334,6 +334,27 @@ def test_more_after_what_was_refused_is_others_load(story: Story) -> None:
     assert [r.split(" more")[0] for r in found.reasons][:2] == ["candidate: after a5", "candidate: after a7"]
 
 
+@pytest.mark.parametrize(("others", "state"), [(0, "fail"), (40, "inconclusive")])
+def test_a_server_that_finished_more_than_ours_serves_others_too(story: Story, others: int, state: str) -> None:
+    """H20: by its own count, beside the most that ours can be: the load's 410, 168 witnesses, 12 known-good ones, two
+    for each of eleven anomalies, a storm of 20, and 20 that left no record."""
+    story.requests()
+    story.witnesses()
+    for i in range(20):
+        story.event(1 + 0.5 * i, "busy", busy=5.0)
+    disconnect(story, "a7")
+    looks = [[at(QUIET_S + 14.4 + 0.5 * i), 26.0] for i in range(21)]
+    story.change("let_go", "a7", s=None, busy=26.0, looks=looks)
+    story.made.counted(end=story.end_s, finished=410 + 168 + 12 + 22 + 20 + 20 + others)
+    found = story.found()
+    assert (found.state, only(found).foreign_requests) == (state, others)
+    if others:
+        assert found.reasons == [
+            "candidate: what was left cannot be told from others' requests: the server finished at least 40 requests "
+            "more than we sent it while the load ran"
+        ]
+
+
 def disconnect(story: Story, name: str) -> None:
     """That anomaly leaves on purpose."""
     got = {"ended": "left", "status": 200, "shape": "stream", "s": 0.1, "message": ""}
