@@ -188,17 +188,21 @@ def test_schemas_are_json_schema(specload: Specload, what: str) -> None:
 
 
 def test_runs_shows_verdicts_sweeps_and_canaries(specload: Specload, tmp_path: Path) -> None:
-    """A verdict that cannot be read is none; a sweep says how far it has come, a broken one why it cannot be read."""
-    for name in ("judged", "torn"):
+    """A verdict that cannot be read is none; of it and of what an experiment found, the worse; a sweep says how far it
+    has come, a broken one why it cannot be read."""
+    for name in ("judged", "torn", "found"):
         shutil.copytree(ROOT / "tests" / "data" / "runs" / "small", tmp_path / name)
     (tmp_path / "judged" / "verdict.json").write_text('{"verdict": "fail"}')
     (tmp_path / "torn" / "verdict.json").write_text('{"verdict": ')
+    (tmp_path / "found" / "verdict.json").write_text('{"verdict": "pass"}')
+    (tmp_path / "found" / "access.json").write_text('{"state": "fail", "reasons": ["no key: 200", "another"]}')
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "sweep.json").write_text("{}")
     write_canary(tmp_path / "20261130T070600Z-odd-canary-1a2b3c", windows=4)
     found = json.loads(specload("runs", "--out", tmp_path, "--json").stdout)
     rows = {Path(row["path"]).name: row for row in found}
     assert (rows["judged"]["verdict"], rows["torn"]["verdict"]) == ("fail", None)
+    assert (rows["found"]["verdict"], rows["found"]["problem"]) == ("fail", "access: no key: 200 (and 1 more)")
     canary = rows["20261130T070600Z-odd-canary-1a2b3c"]
     assert (canary["kind"], canary["state"], canary["verdict"]) == ("canary", "being watched", "fail")
     assert canary["problem"] == "candidate beside baseline, 4 windows, state fail"

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from loadgen.cli.base import err
 from loadgen.errors import ScenarioError
-from loadgen.redact import Redactor
+from loadgen.redact import Redactor, printable
 from loadgen.scenario import (
+    LoadedScenario,
     Threshold,
     ThresholdError,
+    load_scenario,
     parse_threshold,
 )
 
@@ -25,6 +28,14 @@ def arms_of(pairs: list[str]) -> dict[str, str]:
             )
         arms[name] = url
     return arms
+
+
+def loaded_of(path: Path, settings: Sequence[str], arms: Mapping[str, str]) -> LoadedScenario:
+    """The scenario; on stderr what should be heard of it."""
+    loaded = load_scenario(path, settings, arms)
+    for note in loaded.notes:
+        err.print(printable(f"• {note}"), markup=False, soft_wrap=True)
+    return loaded
 
 
 def shard_of(text: str | None) -> tuple[int, int] | None:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from loadgen.cli.arguments import arms_of, seconds_of
+from loadgen.cli.arguments import arms_of, loaded_of, seconds_of
 from loadgen.cli.base import RUNS, ArmUrl, Exit, Json, Out, ScenarioFile, Set, app, err, line, print_json
 from loadgen.cli.serving import LOCAL, Linger, MetricsHost, MetricsPort, Textfile, served
 from loadgen.control import CanaryStanding, CanaryVerdict
@@ -23,7 +23,6 @@ from loadgen.experiment import (
     window_lines,
 )
 from loadgen.redact import printable
-from loadgen.scenario import load_scenario
 
 _CODES: dict[CanaryVerdict, Exit] = {"pass": Exit.PASS, "fail": Exit.FAIL, "inconclusive": Exit.INCONCLUSIVE}
 
@@ -48,7 +47,7 @@ def canary(
 ) -> None:
     """Watch a canary beside its baseline, window after window; the section canary of the scenario says how."""
     arms = arms_of(arm)
-    loaded = load_scenario(scenario, set_, arms)
+    loaded = loaded_of(scenario, set_, arms)
     canary_keys(loaded)
     for_s = seconds_of(for_, "--for")
     with served(metrics_port, metrics_host, linger, textfile) as metrics:

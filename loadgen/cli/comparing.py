@@ -7,11 +7,10 @@ from typing import Annotated, Literal
 
 import typer
 
-from loadgen.cli.arguments import arms_of, run_path
+from loadgen.cli.arguments import arms_of, loaded_of, run_path
 from loadgen.cli.base import RUNS, ArmUrl, Json, Out, ScenarioFile, Set, Workers, app
 from loadgen.cli.results import finish, watched
 from loadgen.experiment import DEFAULT_TRANSPORT, RunOptions, run_quality
-from loadgen.scenario import load_scenario
 
 
 @app.command()
@@ -35,7 +34,7 @@ def quality(
     """Are the candidate's answers still the baseline's? Greedy, sampled, known ones, judged against noise."""
     arms = arms_of(arm)
     settings = [*set_, *(["quality.keep_text=false"] if no_text else [])]
-    loaded = load_scenario(scenario, settings, arms)
+    loaded = loaded_of(scenario, settings, arms)
     earlier = None if reference is None else run_path(reference, out_dir)
     options = RunOptions(
         out_dir, tuple(settings), workers=workers, transport=transport, arm_urls=arms, reference=earlier

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from loadgen.cli.arguments import arms_of, seconds_of, shard_of
+from loadgen.cli.arguments import arms_of, loaded_of, seconds_of, shard_of
 from loadgen.cli.base import (
     RUNS,
     ArmUrl,
@@ -51,7 +51,6 @@ from loadgen.report import (
 )
 from loadgen.scenario import (
     SecretSource,
-    load_scenario,
 )
 
 NEXT = """
@@ -141,7 +140,7 @@ def check_command(
     json: Json = False,
 ) -> None:
     """Validate a scenario, draw its load, count requests, tokens, minutes and cost, look at the targets."""
-    loaded = load_scenario(scenario, set_, arms_of(arm))
+    loaded = loaded_of(scenario, set_, arms_of(arm))
     found = asyncio.run(check(loaded, targets=not offline, workers=workers, time_budget_s=seconds_of(time_budget)))
     if json:
         return print_json(
@@ -195,7 +194,7 @@ def run(
 ) -> None:
     """Replay a scenario against its arms, record everything, print the report."""
     arms = arms_of(arm)
-    loaded = load_scenario(scenario, set_, arms)
+    loaded = loaded_of(scenario, set_, arms)
     part, budget_s = shard_of(shard), seconds_of(time_budget)
     with served(metrics_port, metrics_host, linger, textfile) as metrics:
         options = RunOptions(out_dir, tuple(set_), part, workers, transport, budget_s, metrics, arms)

@@ -34,11 +34,12 @@ from loadgen.experiment import (
     judge_run,
     last_pass,
     list_canaries,
+    list_judged,
     list_sweeps,
     sweep_report,
 )
 from loadgen.export import write_openmetrics, write_sweep_openmetrics
-from loadgen.record import RunData, list_runs, open_run, record_schema, write_export
+from loadgen.record import RunData, open_run, record_schema, write_export
 from loadgen.report import (
     render_experiment,
     render_html,
@@ -60,7 +61,7 @@ ExportTo = Literal["jsonl", "csv", "parquet", "openmetrics"]
 @app.command()
 def runs(out_dir: Out = RUNS, json: Json = False) -> None:
     """The history: every run, sweep and canary, newest first."""
-    found = [*list_runs(out_dir), *list_sweeps(out_dir), *list_canaries(out_dir)]
+    found = [*list_judged(out_dir), *list_sweeps(out_dir), *list_canaries(out_dir)]
     rows = sorted(found, key=lambda e: (e.started or "", e.run_id), reverse=True)
     if json:
         told = ("run_id", "kind", "path", "started", "state", "verdict", "problem")

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import typer
 from rich.console import Console
 
-from loadgen.cli.arguments import arms_of, run_path, seconds_of
+from loadgen.cli.arguments import arms_of, loaded_of, run_path, seconds_of
 from loadgen.cli.base import (
     RUNS,
     ArmUrl,
@@ -30,7 +30,6 @@ from loadgen.cli.serving import LOCAL, Linger, MetricsHost, MetricsPort, Textfil
 from loadgen.experiment import DEFAULT_TRANSPORT, SweepOptions, SweepPlanned, SweepResult, planned_sweep, run_sweep
 from loadgen.redact import printable
 from loadgen.report import RunProgress, render_sweep_plan, render_sweep_terminal
-from loadgen.scenario import load_scenario
 
 Resume = Annotated[
     Path | None, typer.Option("--resume", help="go on with this sweep's directory: what is measured stays measured")
@@ -60,7 +59,7 @@ def sweep(
 ) -> None:
     """Try the settings of the scenario's section sweep, one run each, and say where the gain is and where it ends."""
     arms = arms_of(arm)
-    loaded = load_scenario(scenario, set_, arms)
+    loaded = loaded_of(scenario, set_, arms)
     budget_s = seconds_of(time_budget)
     folder = None if resume is None else run_path(resume, out_dir)
     planned = planned_sweep(loaded, folder)

@@ -190,9 +190,10 @@ def reading_text(reading: CheckReading) -> str:
     if reading.value is None or isnan(reading.value):
         return reading.reason or "no reason given"
     known = reading.low is not None and reading.high is not None
-    interval = f" [{reading.low:.4g}, {reading.high:.4g}]" if known else f" ({reading.reason or 'no interval'})"
+    interval = f" [{reading.low:.4g}, {reading.high:.4g}]" if known else ""
     if reading.skipped:
         return f"{reading.value:.4g}{interval}; {reading.reason}"
+    interval = interval or f" ({reading.reason or 'no interval'})"
     side = "at most" if reading.bad == "above" else "at least"
     return f"{reading.value:.4g}{interval}, limit {side} {reading.limit:.4g}, n = {reading.n} {reading.unit}".rstrip()
 

@@ -27,6 +27,7 @@ from loadgen.experiment.doctor import doctor
 from loadgen.experiment.doctor_table import render_doctor
 from loadgen.experiment.driving import DEFAULT_TRANSPORT, worker_count
 from loadgen.experiment.ending import Ending, ending_of, worst_word
+from loadgen.experiment.history import judged_word, list_judged, read_object
 from loadgen.experiment.init import ServerReport, describe_server
 from loadgen.experiment.judging import Judged, judge_run, save_found, save_judged, save_report
 from loadgen.experiment.lengths import measure_lengths
@@ -85,8 +86,10 @@ __all__ = [
     "found_in",
     "is_sweep",
     "judge_run",
+    "judged_word",
     "last_pass",
     "list_canaries",
+    "list_judged",
     "list_sweeps",
     "measure_lengths",
     "new_canary_id",
@@ -95,6 +98,7 @@ __all__ = [
     "pull",
     "read_canary",
     "read_evidence",
+    "read_object",
     "read_windows",
     "readings_line",
     "readings_table",

@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from loadgen.analyze import Difference, Estimates, ExperimentResult, Summary, analyze
+from loadgen.analyze import Absent, Difference, Estimates, ExperimentResult, Summary, analyze
 from loadgen.errors import ScenarioError, StorageError
 from loadgen.experiment.nodes import node_effects
 from loadgen.experiment.progress import Progress
@@ -18,6 +18,9 @@ from loadgen.record import Manifest, RunData, open_run
 from loadgen.report import render_html, reproduce
 from loadgen.scenario import Threshold, read_thresholds
 from loadgen.verdict import Facts, Verdict, default_thresholds, judge
+
+#: Experiments whose findings are a file of their own, with a state.
+FOUND = ("quality", "anomalies", "drill", "access")
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,15 @@ def judge_run(run: RunData, thresholds: Sequence[Threshold] | None = None) -> Ju
         verdict = verdict.model_copy(update={"thresholds_from": "command_line"})
     if verdict is not None:
         summary = summary.model_copy(update={"verdict": verdict.model_dump(mode="json")})
+    else:
+        summary = summary.model_copy(update={"verdict": Absent(reason=_unjudged(run))})
     return Judged(summary, verdict)
+
+
+def _unjudged(run: RunData) -> str:
+    kind = str(run.manifest.scenario.get("experiment", "run"))
+    told = f"; what the {kind} found is judged by itself" if kind in FOUND else ""
+    return f"one arm, and no thresholds in its scenario{told}"
 
 
 def refuse_other_arms(thresholds: Sequence[Threshold], arms: Sequence[str], whose: str) -> None:
@@ -113,10 +124,20 @@ def difference_text(found: Difference) -> str:
 
 def _noted(environment: Sequence[Difference]) -> Iterator[str]:
     """The other differences by name: what they are stands in the environment's table."""
-    for rule, words in (("declared", "differences that the scenario declares"), ("noted", "further differences")):
-        keys = [d.key for d in environment if d.rule == rule]
-        if keys:
-            yield f"environment: {words}: {', '.join(keys)}"
+    noted = [d for d in environment if d.rule == "noted"]
+    for words, which in (
+        ("differences that the scenario declares", [d for d in environment if d.rule == "declared"]),
+        ("further differences", [d for d in noted if not _unknown(d)]),
+        ("not known to be alike", [d for d in noted if _unknown(d)]),
+    ):
+        if which:
+            yield f"environment: {words}: {', '.join(d.key for d in which)}"
+
+
+def _unknown(found: Difference) -> bool:
+    """Of an arm the value is not known, and those that are do not differ."""
+    known = [value for value in found.values.values() if value is not None]
+    return len(known) < len(found.values) and all(value == known[0] for value in known)
 
 
 def save_json(path: Path, name: str, value: Any) -> None:

@@ -149,8 +149,8 @@ class RunData:
 @dataclass(frozen=True, slots=True)
 class RunEntry:
     """One directory under the runs' root. `manifest` is None where it cannot be read, for `problem`. `verdict`: as
-    verdict.json has it; None where there is none. `kind`: the experiment, sweep or canary; None: not known. `arms`:
-    by name, baseline first where there is one."""
+    verdict.json has it, in a history the worse of it and of what an experiment found; None where there is none.
+    `kind`: the experiment, sweep or canary; None: not known. `arms`: by name, baseline first where there is one."""
 
     path: str
     run_id: str

@@ -23,7 +23,7 @@ def render_runs(runs: Iterable[RunEntry], console: Console) -> None:
         manifest = run.manifest
         started = (run.started or DASH)[:19].replace("T", " ")
         arms = ", ".join(run.arms) or DASH
-        said = run.problem or (manifest.stop_reason if manifest else None) or ""
+        said = "; ".join(filter(None, (manifest.stop_reason if manifest else None, run.problem)))
         verdict = Text(printable(run.verdict or DASH))
         table.add_row(run.run_id, run.kind or DASH, started, run.state, verdict, arms, Text(printable(said)))
     console.print(table)

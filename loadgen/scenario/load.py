@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -28,7 +29,8 @@ class LoadedScenario:
 
     `path` is None for a scenario made in code. `text_sha256` is of the file's bytes, before `--set` and
     `--arm`. `prompts`: own prompts by the index of their task in `scenario.workload.tasks`. `known`: cases of
-    `quality.known_answers`. `passes`: laid out by `loadgen.plan.quality_scenario`, else none."""
+    `quality.known_answers`. `passes`: laid out by `loadgen.plan.quality_scenario`, else none.
+    `notes`: what whoever asked should hear of it."""
 
     scenario: Scenario
     path: Path | None
@@ -36,6 +38,7 @@ class LoadedScenario:
     prompts: dict[int, PromptSet] = field(default_factory=dict)
     known: tuple[KnownAnswer, ...] = ()
     passes: tuple[QualityPass, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def load_scenario(
@@ -49,11 +52,12 @@ def load_scenario(
     path = Path(path)
     data = _read(path, "scenario")
     document = document_of(data, str(path))
+    notes = tuple(_added(document, arms or {}))
     _set_arms(document, arms or {})
     for override in overrides:
         set_key(document, override)
     _stale_pages(document, arms or {})
-    return scenario_of(document, path.absolute().parent, hashlib.sha256(data).hexdigest(), path)
+    return replace(scenario_of(document, path.absolute().parent, hashlib.sha256(data).hexdigest(), path), notes=notes)
 
 
 def document_of(data: bytes, name: str, what: str = "a scenario begins with version: 1 and a name") -> Document:
@@ -131,6 +135,17 @@ def _set_arms(document: Document, arms: Mapping[str, str]) -> None:
         document.marks["arms", name, "url"] = f"--arm {name}"
         arm.pop("urls", None)
         arm["url"] = url
+
+
+def _added(document: Document, arms: Mapping[str, str]) -> Iterator[str]:
+    """Of a file with arms: those of the command line that it does not have, since they may be misspelt."""
+    there = document.value.get("arms")
+    if not isinstance(there, dict) or not there:
+        return
+    for name in arms.keys() - there.keys():
+        close = difflib.get_close_matches(name, [str(known) for known in there], n=1)
+        guess = f" (did you mean {close[0]}?)" if close else ""
+        yield f"--arm {name}: the scenario has no arm of this name, so one is added{guess}"
 
 
 def _child(parent: dict[str, Any], key: str) -> dict[str, Any] | None:

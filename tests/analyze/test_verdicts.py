@@ -13,6 +13,7 @@ from loadgen.analyze import Estimates, Query
 from loadgen.experiment import compare_two, judge_run
 from loadgen.report import render_terminal
 from loadgen.scenario import parse_threshold
+from server_adapters.base import Fact
 from server_adapters.rehearsal import TASK_TYPES, EngineConfig, SpeculationConfig
 
 LEVELS = (1, 2, 4, 8, 16)
@@ -68,6 +69,26 @@ def test_equal_arms_do_not_fail_and_show_no_difference(equal_arms) -> None:
         assert speedup.interval is not None
         assert speedup.interval[0] <= 1 <= speedup.interval[1]
     assert {row.verdict_word for row in judgement.summary.comparison} == {"no difference shown"}
+
+
+def test_what_is_not_known_of_an_arm_is_no_further_difference(run, filled) -> None:
+    seeds = (("baseline", {"model.seed": 1, "host.os": "Linux"}), ("candidate", {"model.seed": 2}))
+    for i, (arm, known) in enumerate(seeds):
+        run.arm(arm, environment={key: Fact(value, "/server_info") for key, value in known.items()})
+        filled(run, i, arm, 0, [0.01], labels={"stage": "c1"})
+    told = [text.split(": ")[1:] for text in judged(run.data()).notes if text.startswith("environment: ")]
+    further, unknown = (dict(told)[words].split(", ") for words in ("further differences", "not known to be alike"))
+    assert ("model.seed" in further, "model.seed" in unknown) == (True, False)
+    assert ("host.os" in further, "host.os" in unknown) == (False, True)
+
+
+def test_one_arm_without_thresholds_says_so(run, filled) -> None:
+    run.arm("candidate")
+    filled(run, 0, "candidate", 0, [0.01], labels={"stage": "c1"})
+    said = "one arm, and no thresholds in its scenario"
+    assert judge_run(run.data()).summary.verdict.reason == said
+    run.scenario["experiment"] = "drill"
+    assert judge_run(run.data()).summary.verdict.reason == f"{said}; what the drill found is judged by itself"
 
 
 def test_a_gain_under_a_closed_loop_does_not_hide_a_loss_under_an_open_one(run, filled) -> None:

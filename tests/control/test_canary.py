@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf, nan
 from typing import Any
 
@@ -58,6 +59,11 @@ def states(letters: str) -> list[str]:
 )
 def test_the_third_failing_window_in_a_row_fails(letters: str, expected: list[str]) -> None:
     assert states(letters) == expected
+
+
+@pytest.mark.parametrize(("low", "high", "interval"), [(8.0, 10.0, " [8, 10]"), (None, None, "")])
+def test_why_a_window_is_not_judged_is_said_once(low: float | None, high: float | None, interval: str) -> None:
+    assert reading_text(replace(SKIPPED, low=low, high=high)) == f"9{interval}; the first window"
 
 
 @pytest.mark.parametrize(

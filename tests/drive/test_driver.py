@@ -374,11 +374,11 @@ async def test_health_every_second_and_garbage_collector_restored(
 ) -> None:
     """C21, C23: the client's own lag and load stand beside its numbers; a blocked loop shows."""
     server = await play(http.answer())
-    thresholds = gc.get_threshold()
+    thresholds, frozen = gc.get_threshold(), gc.get_freeze_count() > 0
     asyncio.get_running_loop().call_later(0.6, lambda: time.sleep(0.08))
     await driver(server.url).run(segments.closed([0], [1300]), soon())
     assert gc.get_threshold() == thresholds
-    assert gc.get_freeze_count() == 0
+    assert (gc.get_freeze_count() > 0) is frozen
     assert len(sink.healths) >= 1
     assert sink.healths == sorted(sink.healths, key=lambda h: h.at_ns)
     assert max(h.lag_max_s for h in sink.healths) >= 0.06

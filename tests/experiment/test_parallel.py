@@ -52,7 +52,7 @@ def drive(tmp_path: Path) -> Callable[..., Any]:
     """drive(baseline's node, candidate's node, thresholds=…, **comparison) -> result; eight blocks of four requests."""
 
     async def run(baseline: str, candidate: str, thresholds: list[str] | None = None, **comparison: Any) -> RunResult:
-        lengths = {"input_len": {"kind": "fixed", "value": 40}, "output_len": {"kind": "fixed", "value": 10}}
+        lengths = {"input_len": {"kind": "fixed", "value": 40}, "output_len": {"kind": "fixed", "value": 24}}
         content = {
             "version": 1,
             "name": "nodes",
@@ -151,7 +151,8 @@ def proves_nothing(equal: RunResult, result: RunResult) -> None:
 
 
 async def test_exchanged_nodes_do_not_look_like_a_speedup(nodes: dict[str, str], drive: Callable[..., Any]) -> None:
-    """Half of the blocks on each node, one ten times as fast: blocks before and after the exchange are paired."""
+    """Half of the blocks on each node, one ten times as fast: blocks before and after the exchange are paired. The limits
+    are far from ten, and leave room for a machine that is busy in one half of the run."""
     result = await drive(nodes["fast"], nodes["slow"], swap=True)
     assert obstacles(result) == []
     run = open_run(result.path)
@@ -159,8 +160,8 @@ async def test_exchanged_nodes_do_not_look_like_a_speedup(nodes: dict[str, str],
     assert found.low is not None
     assert found.high is not None
     assert found.value is not None
-    assert 0.75 < found.value < 1.33
-    assert 0.5 < found.low < found.high < 2
+    assert 0.5 < found.value < 2
+    assert 0.25 < found.low < found.high < 4
     assert found.n == 8
     replicas = {(row["arm"], row["replica"]) for row in run.requests.to_pylist() if row["phase"] == "measure"}
     assert replicas == {(arm, nodes[node]) for arm in ("baseline", "candidate") for node in ("fast", "slow")}

@@ -206,6 +206,17 @@ def test_arm_replaces_the_address_and_makes_arms(write: Write) -> None:
     assert scenario.arms["candidate"].url == "http://d"
 
 
+def test_an_arm_that_is_added_to_others_is_noted(write: Write) -> None:
+    arms = {"baseline": "http://a", "baselin": "http://b"}
+    found = load_scenario(write(TEXT), ["arms.baseline.metrics_urls=null"], arms)
+    assert list(found.scenario.arms) == ["baseline", "baselin"]
+    assert found.notes == (
+        "--arm baselin: the scenario has no arm of this name, so one is added (did you mean baseline?)",
+    )
+    text = TEXT[: TEXT.index("  baseline")] + TEXT[TEXT.index("workload") :]
+    assert load_scenario(write(text), arms={"baseline": "http://a"}).notes == (), "the file leaves its arms to --arm"
+
+
 def test_arm_fills_a_file_without_arms(write: Write) -> None:
     text = TEXT[: TEXT.index("  baseline")] + TEXT[TEXT.index("workload") :]
     assert list(load_scenario(write(text), arms={"baseline": "http://a"}).scenario.arms) == ["baseline"]

@@ -303,6 +303,9 @@ async def test_what_does_not_end_is_cut_before_it_is_killed(opened, monkeypatch:
     cut = asyncio.Event()
 
     class Stubborn:
+        def drain(self, by: str) -> None:
+            told.append(by)
+
         def stop(self, by: str) -> None:
             told.append(by)
             if len(told) == 2:

@@ -36,8 +36,9 @@ from loadgen.analyze.found.bystanders import (
     silences,
     witnesses_compared,
 )
+from loadgen.analyze.found.foreign_requests import foreign_requests
 from loadgen.analyze.found.invalid import invalid_because
-from loadgen.analyze.found.let_go import InFlight, foreign, goes_on, in_flight, seen_after
+from loadgen.analyze.found.let_go import InFlight, foreign, foreign_after, goes_on, in_flight, seen_after
 from loadgen.analyze.found.retried import retried_of, untried
 from loadgen.analyze.frames import Frame, frame_of
 from loadgen.analyze.outages import outages_of
@@ -75,6 +76,9 @@ def _arm(run: RunData, name: str, keys: dict[str, Any], invalid: str | None) -> 
     quiet, ours = silences(frame, rows), in_flight(frame, told.asked)
     looks = [look for look in told.busy if look[0] >= before[0]]
     others = foreign(looks, ours) if looks else None
+    refused = None if others is None else foreign_after(told.sent, ours)
+    finished = foreign_requests(windows_of(run, frame), _asked_by_load(run, name), told)
+    alone = others == 0 and refused is None and not finished
     retried = retried_of(told)
     found = AnomaliesArm(
         arm=name,
@@ -87,7 +91,7 @@ def _arm(run: RunData, name: str, keys: dict[str, Any], invalid: str | None) -> 
         sent=len(told.sent),
         rows=[
             row.model_copy(update={"again": retried.get(row.name, [])})
-            for row in _rows(told, Beside(frame, rows, quiet, ours if others == 0 else None))
+            for row in _rows(told, Beside(frame, rows, quiet, ours if alone else None))
         ],
         skipped=[
             AnomalySkipped(name=str(s["name"]), reason=str(s["reason"]), unknown=bool(s.get("unknown")))
@@ -101,6 +105,8 @@ def _arm(run: RunData, name: str, keys: dict[str, Any], invalid: str | None) -> 
         silence_before_s=quiet.longest(before),
         invalid=invalid,
         foreign_looks=others,
+        foreign_after=refused,
+        foreign_requests=finished,
         untried=list(dict.fromkeys(untried(told))),
         memory=_memory(tracks_of(run.telemetry, [name])[name], before, told, during, keys),
     )
@@ -116,6 +122,11 @@ def _frame(run: RunData, name: str) -> Frame:
         if mine.num_rows:
             return frame_of(mine, name)
     return frame_of(run.requests, name)
+
+
+def _asked_by_load(run: RunData, arm: str) -> int:
+    """Of all the arm's replicas."""
+    return int((strings(run.requests, "arm") == arm).sum())
 
 
 def _spans(run: RunData, frame: Frame, told: Told) -> tuple[Span, Span]:

@@ -115,6 +115,12 @@ class AnomaliesArm(Model):
     invalid: str | None = None
     #: looks of the time before that saw more requests on the server than ours; None: nobody looked
     foreign_looks: int | None = None
+    #: an anomaly that was refused, so that nothing of it was left, and after which more went on than was ours, while
+    #: nothing of the anomalies before it did: those were others' requests. None: there is none
+    foreign_after: str | None = None
+    #: others' requests that the server finished while the load ran, at least; 0: none can be told. None: the server
+    #: does not count, or ours cannot be bounded
+    foreign_requests: int | None = None
     #: anomalies with something that was not tried again to the end
     untried: list[str] = Field(default_factory=list)
 

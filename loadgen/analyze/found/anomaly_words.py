@@ -37,6 +37,24 @@ def _faults(arm: AnomaliesArm, keys: Mapping[str, Any]) -> Iterator[str]:
         )
     for row in arm.rows:
         yield from _row_faults(row, arm, keys)
+    if _others(arm) is None:
+        yield from _worse(arm)
+
+
+def _others(arm: AnomaliesArm) -> str | None:
+    """How it is known that the server was not ours alone; None: it is not known."""
+    if arm.foreign_looks:
+        return f"others' requests ran on the server in the time before ({arm.foreign_looks} looks)"
+    if arm.foreign_after is not None:
+        return f"after {arm.foreign_after}, which was refused and so left nothing, more ran and waited than was ours"
+    if arm.foreign_requests:
+        return f"the server finished at least {arm.foreign_requests} requests more than we sent it while the load ran"
+    return None
+
+
+def _worse(arm: AnomaliesArm) -> Iterator[str]:
+    """What others' requests can do as well: they may come when the anomalies do. What was tried again is no such: its
+    order was drawn."""
     for test in arm.bystanders:
         if test.alarm:
             yield _alarm(test)
@@ -129,6 +147,8 @@ def _missing(arm: AnomaliesArm) -> Iterator[str]:
     if unasked := [row.name for row in arm.rows if row.probe is None and not row.died and not row.ended]:
         yield f"the known-good request was not asked after {_named(unasked)}"
     yield from _left_unseen(arm)
+    if (others := _others(arm)) is not None:
+        yield from (f"{text}; it may be others' requests that did it: {others}" for text in _worse(arm))
     told = [t for t in arm.bystanders if t.p is not None]
     for name in ("error_share", "ttft_s", "witness_share"):
         test = next(t for t in arm.bystanders if t.name == name)
@@ -144,6 +164,8 @@ def _left_unseen(arm: AnomaliesArm) -> Iterator[str]:
             f"what {_named(late)} left cannot be told from others' requests, which ran on the server in the time "
             f"before as well ({arm.foreign_looks} looks)"
         )
+    elif arm.foreign_after is not None or (arm.foreign_requests and late):
+        yield f"what was left cannot be told from others' requests: {_others(arm)}"
     unseen = [row.name for row in arm.rows if row.unseen]
     if arm.foreign_looks is None and (names := list(dict.fromkeys([*unseen, *late]))):
         yield (

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 
 from loadgen.analyze.columns import Ints
+from loadgen.analyze.found.anomaly_events import Sent
+from loadgen.analyze.found.foreign_requests import refused
 from loadgen.analyze.frames import Frame
 from loadgen.record import Event
 
@@ -58,6 +60,18 @@ def goes_on(looks: Sequence[Look], ours: InFlight) -> bool:
     """Of the looks after one anomaly. Those of its first moments do not count, when it may still be on the page."""
     later, stale_ns = _later(looks)
     return len(later) >= FEWEST_LOOKS and all(_more(look, ours, stale_ns) for look in later)
+
+
+def foreign_after(sent: Sequence[Sent], ours: InFlight) -> str | None:
+    """The first anomaly after which more went on than was ours, if it was refused: that leaves nothing. Where it was
+    not, what follows may still be what it left."""
+    first = next((one for one in sent if not (one.down or one.outage) and _goes_on(one, ours)), None)
+    return first.name if first is not None and refused(first) else None
+
+
+def _goes_on(one: Sent, ours: InFlight) -> bool:
+    told = one.let_go
+    return told is not None and told["s"] is None and goes_on(told.get("looks", ()), ours)
 
 
 def seen_after(let_go: Mapping[str, Any] | None) -> bool:

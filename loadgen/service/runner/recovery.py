@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from loadgen.errors import SpecloadError, StorageError
-from loadgen.experiment import worst_word
+from loadgen.experiment import judged_word, read_object
 from loadgen.record import list_runs, read_manifest
 from loadgen.service.background import Background, Busy, JobFailed
 from loadgen.service.jobs import recomputed
@@ -28,8 +26,6 @@ STATES = {
     "inconclusive": RunState.FAILED,
     "failed": RunState.FAILED,
 }
-#: Experiments whose findings are a file of their own, with a state.
-FOUND = ("quality", "anomalies", "drill", "access")
 LEFT = "the service ended while it ran"
 
 
@@ -55,22 +51,9 @@ def look_at(path: Path) -> Found:
 
 def judged(path: Path) -> tuple[str | None, str | None]:
     """Verdict and validity, as their files have them; of the verdict and of what an experiment found, the worse."""
-    words = (
-        _read(path / "verdict.json").get("verdict"),
-        *(_read(path / f"{kind}.json").get("state") for kind in FOUND),
-    )
-    verdict = worst_word(*(word for word in words if isinstance(word, str)))
-    validity = _read(path / "summary.json").get("validity")
+    validity = read_object(path / "summary.json").get("validity")
     state = validity.get("state") if isinstance(validity, dict) else None
-    return verdict, (state if isinstance(state, str) else None)
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        found = orjson.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
+    return judged_word(path), (state if isinstance(state, str) else None)
 
 
 def after_left(row: RunRow, path: Path) -> tuple[dict[str, Any], bool]:

@@ -68,14 +68,22 @@ def kill_switch(seen: Seen) -> Found:
     numbers |= {key: _most_s(run.found.pulls, key) for key in ("last_routed_s", "last_token_s", "last_round_s")}
     why = found.why
     if found.state == "pass":
-        why = f"{lost} requests lost in {len(run.found.pulls)} pulls; {_last(numbers)}"
+        why = f"{lost} requests lost in {_pulls(run.found.pulls)}; {_last(numbers)}"
     return Found(found.state, why, found.evidence, numbers)
 
 
+def _pulls(pulls: Sequence[DrillPull]) -> str:
+    there = sum(pull.direction == "off" for pull in pulls)
+    back, words = len(pulls) - there, f"{there} pull{'' if there == 1 else 's'}"
+    if not back:
+        return words
+    return f"{words} there and back" if back == there else f"{words} there and {back} back"
+
+
 def _most_s(pulls: Sequence[DrillPull], key: str) -> float | None:
-    """Of all pulls off; None where one of them has no upper bound."""
+    """Of all pulls off the upper bound, the value itself where it has no other; None where one of them has neither."""
     told: list[N | None] = [getattr(pull, key) for pull in pulls if pull.direction == "off"]
-    most = [None if n is None else n.value if n.value is not None else n.high for n in told]
+    most = [None if n is None else n.high if n.high is not None else n.value for n in told]
     known = [s for s in most if s is not None]
     return max(known) if known and len(known) == len(most) else None
 

@@ -266,7 +266,8 @@ def _by_results(results: Sequence[Result], run: RunEvidence, numbers: dict[str, 
         first = (failed or open_)[0]
         more = f"; and {len(failed or open_) - 1} more" if len(failed or open_) > 1 else ""
         return Found("fail" if failed else "not_shown", f"{first}{more}", (run.run_id,), numbers)
-    return Found("pass", f"all {len(results)} thresholds on it are met", (run.run_id,), numbers)
+    met = "the threshold on it is met" if len(results) == 1 else f"all {len(results)} thresholds on it are met"
+    return Found("pass", met, (run.run_id,), numbers)
 
 
 def _unlike(run: RunEvidence, prefixes: tuple[str, ...]) -> list[Difference]:

@@ -282,6 +282,8 @@ def test_what_was_left_goes_on(story: Story) -> None:
 
     for i in range(20):
         story.event(1 + 0.5 * i, "busy", busy=5.0)
+    served = {"ended": "answered", "status": 200, "shape": "stream", "s": 0.1, "message": ""}
+    story.change("anomaly", "a7", got=served)
     story.change("let_go", "a7", s=None, busy=26.0, looks=looks(*[26.0] * 21))
     found = story.found()
     assert found.reasons == [
@@ -304,6 +306,53 @@ def test_what_was_left_goes_on(story: Story) -> None:
         "candidate: what a7 left cannot be told from others' requests, which ran on the server in the time before as "
         "well (1 looks)"
     ]
+
+
+def test_more_after_what_was_refused_is_others_load(story: Story) -> None:
+    """H20: a refusal leaves nothing, so it is no fault of the server's; nor is what others' load does to ours. What an
+    anomaly before it left may still be there, and stays a fault."""
+    story.requests()
+    story.witnesses()
+    for i in range(20):
+        story.event(1 + 0.5 * i, "busy", busy=5.0)
+    begun = QUIET_S + 2 * 7 + 0.4
+    looks = [[at(begun + 0.5 * i), 26.0] for i in range(21)]
+    story.change("let_go", "a7", s=None, busy=26.0, looks=looks)
+    for row in story.made.rows:
+        if row["sent_ns"] >= at(QUIET_S):
+            row["first_token_ns"] += 40_000_000
+    found = story.found()
+    others = "after a7, which was refused and so left nothing, more ran and waited than was ours"
+    assert (found.state, len(found.reasons)) == ("inconclusive", 2)
+    assert found.reasons[0] == f"candidate: what was left cannot be told from others' requests: {others}"
+    assert found.reasons[1].startswith("candidate: TTFT rose from 50 ms to 90 ms while anomalies were sent")
+    assert found.reasons[1].endswith(f"; it may be others' requests that did it: {others}")
+    disconnect(story, "a5")
+    story.change("let_go", "a5", s=None, busy=26.0, looks=[[when - 4_000_000_000, busy] for when, busy in looks])
+    found = story.found()
+    assert found.state == "fail"
+    assert [r.split(" more")[0] for r in found.reasons][:2] == ["candidate: after a5", "candidate: after a7"]
+
+
+@pytest.mark.parametrize(("others", "state"), [(0, "fail"), (40, "inconclusive")])
+def test_a_server_that_finished_more_than_ours_serves_others_too(story: Story, others: int, state: str) -> None:
+    """H20: by its own count, beside the most that ours can be: the load's 410, 168 witnesses, 12 known-good ones, two
+    for each of eleven anomalies, a storm of 20, and 20 that left no record."""
+    story.requests()
+    story.witnesses()
+    for i in range(20):
+        story.event(1 + 0.5 * i, "busy", busy=5.0)
+    disconnect(story, "a7")
+    looks = [[at(QUIET_S + 14.4 + 0.5 * i), 26.0] for i in range(21)]
+    story.change("let_go", "a7", s=None, busy=26.0, looks=looks)
+    story.made.counted(end=story.end_s, finished=410 + 168 + 12 + 22 + 20 + 20 + others)
+    found = story.found()
+    assert (found.state, only(found).foreign_requests) == (state, others)
+    if others:
+        assert found.reasons == [
+            "candidate: what was left cannot be told from others' requests: the server finished at least 40 requests "
+            "more than we sent it while the load ran"
+        ]
 
 
 def disconnect(story: Story, name: str) -> None:

@@ -9,6 +9,7 @@ import select
 import socket
 import struct
 import sys
+import time
 import tracemalloc
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -302,12 +303,20 @@ def test_memory_is_flat(c: Any) -> None:
 
 @pytest.fixture
 def tcp() -> Iterator[tuple[socket.socket, socket.socket]]:
-    """Ours, whose reads are stamped, and the peer's end."""
+    """Ours, whose reads are stamped, and the peer's end. The kernel begins to stamp a moment after the first socket of
+    the machine has asked for it."""
     with socket.create_server(("127.0.0.1", 0)) as listener, socket.socket() as ours:
         ask_for_stamps(ours)
         ours.connect(listener.getsockname())
         ours.setblocking(False)
         with listener.accept()[0] as peer:
+            end_s = time.monotonic() + 30
+            stamped = False
+            while not stamped:
+                assert time.monotonic() < end_s, "the kernel stamps nothing"
+                peer.send(b"x")
+                select.select([ours], [], [])
+                stamped = bool(ours.recvmsg(1, 512)[1])
             yield ours, peer
 
 

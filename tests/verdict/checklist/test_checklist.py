@@ -462,7 +462,7 @@ def test_net_throughput() -> None:
     assert "below 1 at c16" in rows(row(), slower).why
     assert rows(row(kind="tpot")).why.startswith("no closed-loop comparison was given")
     own = [result("speedup", "value", True, stage="c4")]
-    assert rows(row(), thresholds=own).why == "all 1 thresholds on it are met"
+    assert rows(row(), thresholds=own).why == "the threshold on it is met"
     assert rows(row(), thresholds=[result("speedup", "value", False)]).state == "fail"
     assert rows(row(), thresholds=[result("speedup", "value", None)]).state == "not_shown"
     elsewhere = [result("speedup", "value", False, stage="r2")]
@@ -571,6 +571,26 @@ def test_a_drill_says_what_it_has_shown(pulls: list[tuple[float | None, float | 
     told = found("drill").model_copy(update={"pulls": [pull(*one) for one in pulls]})
     one = of("kill_switch", compared(), experiment("drill", found=told))
     assert (one.state, one.why) == ("pass", f"0 requests lost in 2 pulls; {said}")
+
+
+@pytest.mark.parametrize(
+    ("directions", "pulls"),
+    [(("off", "on"), "1 pull there and back"), (("off", "on", "off"), "2 pulls there and 1 back")],
+)
+def test_a_drills_last_request_is_told_by_its_upper_bound(directions: tuple[Any, ...], pulls: str) -> None:
+    """None was sent to the speculating side after the pull; the first that went to the fallback came 1.68 s later."""
+
+    def pull(direction: Any) -> DrillPull:
+        return DrillPull.model_construct(
+            direction=direction, losses=Losses.model_construct(lost=0, lost_most=0),
+            last_routed_s=N(value=0.0, low=0.0, high=1.68, n=9, source="header"),
+        )  # fmt: skip
+
+    told = found("drill").model_copy(update={"pulls": [pull(one) for one in directions]})
+    one = of("kill_switch", compared(), experiment("drill", found=told))
+    assert one.why == (
+        f"0 requests lost in {pulls}; the last request was routed to the speculating side after at most 1.68 s"
+    )
 
 
 def looked(state: Any = "pass", chat: Any = "pass") -> RunEvidence:
