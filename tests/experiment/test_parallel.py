@@ -151,8 +151,8 @@ def proves_nothing(equal: RunResult, result: RunResult) -> None:
 
 
 async def test_exchanged_nodes_do_not_look_like_a_speedup(nodes: dict[str, str], drive: Callable[..., Any]) -> None:
-    """Half of the blocks on each node, one ten times as fast: blocks before and after the exchange are paired. The limits
-    are far from ten, and leave room for a machine that is busy in one half of the run."""
+    """Half of the blocks on each node, one ten times as fast: blocks before and after the exchange are paired.
+    The limits are far from ten, and leave room for a machine that is busy in one half of the run."""
     result = await drive(nodes["fast"], nodes["slow"], swap=True)
     assert obstacles(result) == []
     run = open_run(result.path)
