@@ -88,6 +88,7 @@ async def test_a_wrong_token_is_nobody_and_is_written_down(inside: MakeInside) -
         for header in (f"Bearer {TOKENS['eye']}x", "Bearer", "Basic b3BzOm9wcw==", "Bearer sl_ops_\xff"):
             answer = await service.client.get("/api/v1/me", headers={"Authorization": header.encode("latin-1")})
             assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
+            assert "send Bearer TOKEN in the header Authorization" in answer.json()["detail"]  # no mask ate it
         assert (await service.ask("GET", "/api/v1/me", "eye")).json() == {"name": "eye", "role": "viewer"}
         rows = service.service.registry.audit.select()
         assert {(row.who, row.action, row.address) for row in rows} == {("unknown", "login.refused", "127.0.0.1")}
