@@ -37,8 +37,14 @@ def test_a_drill_and_a_look_at_access(served: Served) -> None:
     drill, access = served.start("drill"), served.start("access")
     row = served.over(access)
     assert (row["state"], row["exit_code"], row["verdict"]) == ("finished", 99, "fail"), row  # it asks for no key
-    assert (row["kind"], row["reason"]) == ("access", "access: fail; the report says why")
     found = json.loads((served.folder / "runs" / access / "access.json").read_bytes())
+    faults = dict.fromkeys(check["check"] for check in found["checks"] if check["state"] == "fail")
+    assert {"key_missing", "key_wrong"} <= set(faults)
+    said = f"access: fail: {', '.join(faults)}; the report says why"
+    assert (row["kind"], row["reason"], row["validity"]) == ("access", said, None)
+    verdict = served.ask("GET", f"/api/v1/runs/{access}/verdict").json()
+    assert (verdict["verdict"], verdict["reason"]) == ("fail", said)
+    assert (verdict["validity"], verdict["validity_reason"]) == (None, "does not apply: an access check sends no load")
     assert {"key_missing", "transport", "cors"} <= {check["check"] for check in found["checks"]}
     assert served.ask("GET", f"/api/v1/runs/{access}/report.html").status_code == 200
     row = served.over(drill)

@@ -16,6 +16,7 @@ from loadgen.record import list_runs, read_manifest
 from loadgen.service.background import Background, Busy, JobFailed
 from loadgen.service.jobs import recomputed
 from loadgen.service.registry import Registry, RunRow, RunState
+from loadgen.service.words import validity_of
 
 log = logging.getLogger("specload.service")
 
@@ -62,7 +63,8 @@ def judged(path: Path) -> tuple[str | None, str | None]:
     verdict = worst_word(*(word for word in words if isinstance(word, str)))
     validity = _read(path / "summary.json").get("validity")
     state = validity.get("state") if isinstance(validity, dict) else None
-    return verdict, (state if isinstance(state, str) else None)
+    kind = "access" if (path / "access.json").exists() else None
+    return verdict, validity_of(kind, state if isinstance(state, str) else None)
 
 
 def _read(path: Path) -> dict[str, Any]:
