@@ -96,6 +96,18 @@ async def test_a_wrong_token_is_nobody_and_is_written_down(inside: MakeInside) -
         assert not any(TOKENS["eye"] in json.dumps([row.detail, row.subject]) for row in rows)
 
 
+async def test_a_body_that_is_not_said_to_be_json(inside: MakeInside) -> None:
+    async with inside() as service:
+        answer = await service.ask("POST", "/api/v1/runs", content=b'{"scenario": "small"}')
+        assert answer.status_code == 422
+        assert answer.json()["problems"] == [
+            "body: is not said to be JSON: send the header Content-Type: application/json"
+        ]
+        headers = {"Content-Type": "application/json"}
+        answer = await service.ask("POST", "/api/v1/runs", content=b"[]", headers=headers)
+        assert (answer.status_code, "Content-Type" in answer.text) == (422, False)
+
+
 async def test_unknown_paths_and_methods_say_nothing_of_the_inside(inside: MakeInside) -> None:
     async with inside() as service:
         for method, path, status in (("GET", "/nothing", 404), ("PATCH", "/api/v1/runs", 405), ("GET", "/../etc", 404)):
