@@ -32,7 +32,9 @@ def serve_command(
     port: Annotated[
         int | None, typer.Option("--port", min=0, max=65535, help="instead of listen.port; 0 = any free port")
     ] = None,
-    check: Annotated[bool, typer.Option("--check", help="check the configuration as a start does, and serve nothing")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="check the configuration as a start does, and serve nothing")
+    ] = False,
     evidence: Annotated[
         Path | None,
         typer.Option(

@@ -126,7 +126,9 @@ async def test_what_a_target_does_not_allow_is_refused(inside: MakeInside, tmp_p
 
 async def test_the_ready_drill_needs_a_target_that_knows_both_sides(inside: MakeInside, tmp_path: Path) -> None:
     """With the target of docs/drill.md it is planned; what a target lacks is said."""
-    (example,) = re.findall(r"```yaml\n# in service.yaml\n(.*?)```", (ROOT / "docs" / "drill.md").read_text(), re.DOTALL)
+    (example,) = re.findall(
+        r"```yaml\n# in service.yaml\n(.*?)```", (ROOT / "docs" / "drill.md").read_text(), re.DOTALL
+    )
     whole = yaml.safe_load(example)
     bare = {key: whole["targets"]["gateway"][key] for key in ("url", "environment")}
     async with inside(targets={**whole["targets"], "bare": bare}, outgoing=whole["outgoing"]) as service:

@@ -64,7 +64,10 @@ def configured(folder: Path, **changes: Any) -> ServiceConfig:
             {"targets": {"one": {"url": "http://93.184.215.14", "api_key": {"env": "SPECLOAD_NO_SUCH_KEY"}}}},
             "targets.one: environment variable SPECLOAD_NO_SUCH_KEY is not set",
         ),
-        ({"listen": {"tls_cert": "/nothing/cert.pem"}}, "listen.tls_cert, listen.tls_key: cannot be used: No such file"),
+        (
+            {"listen": {"tls_cert": "/nothing/cert.pem"}},
+            "listen.tls_cert, listen.tls_key: cannot be used: No such file",
+        ),
         ({"listen": {"tls_cert": __file__}}, "listen.tls_cert, listen.tls_key: cannot be used"),
         ({"outgoing": {"hosts": ["a b"]}}, "outgoing.hosts.0: the URL has no usable host"),
         ({"folders": {"runs": "/dev/null/runs"}}, "folders.runs: /dev/null is no folder that can be written to"),
@@ -82,7 +85,9 @@ def test_a_check_refuses_what_a_start_refuses(tmp_path: Path, changes: dict[str,
 
 def test_a_folder_of_scenarios_that_is_not_there_is_said(tmp_path: Path) -> None:
     missing = tmp_path / "nosuch"
-    assert check_config(configured(missing)) == [f"folders.scenarios: there is no folder {missing}: only uploads are there"]
+    assert check_config(configured(missing)) == [
+        f"folders.scenarios: there is no folder {missing}: only uploads are there"
+    ]
     assert check_config(configured(tmp_path)) == []
     assert not missing.exists()
 
