@@ -20,7 +20,11 @@ def check(config: ServiceConfig) -> list[str]:
         raise ScenarioError(problems)
     Targets(config, Outgoing(config.outgoing))
     scenarios = config.folders.scenarios
-    return [] if scenarios.is_dir() else [f"folders.scenarios: there is no folder {scenarios}: only uploads are there"]
+    return (
+        []
+        if scenarios.is_dir()
+        else [f"folders.scenarios: there is no folder {scenarios}: only uploaded scenarios can be run"]
+    )
 
 
 def _hosts(hosts: list[str]) -> list[str]:

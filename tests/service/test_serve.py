@@ -86,7 +86,7 @@ def test_a_check_refuses_what_a_start_refuses(tmp_path: Path, changes: dict[str,
 def test_a_folder_of_scenarios_that_is_not_there_is_said(tmp_path: Path) -> None:
     missing = tmp_path / "nosuch"
     assert check_config(configured(missing)) == [
-        f"folders.scenarios: there is no folder {missing}: only uploads are there"
+        f"folders.scenarios: there is no folder {missing}: only uploaded scenarios can be run"
     ]
     assert check_config(configured(tmp_path)) == []
     assert not missing.exists()
