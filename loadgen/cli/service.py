@@ -11,7 +11,16 @@ import typer
 from loadgen.cli.base import Exit, app, complain, err, line
 from loadgen.errors import ScenarioError
 from loadgen.redact import printable
-from loadgen.service import TOKEN_NAME, Role, ServiceConfig, load_config, new_token, serve, write_audit_evidence
+from loadgen.service import (
+    TOKEN_NAME,
+    Role,
+    ServiceConfig,
+    check_config,
+    load_config,
+    new_token,
+    serve,
+    write_audit_evidence,
+)
 
 
 @app.command("serve")
@@ -23,7 +32,9 @@ def serve_command(
     port: Annotated[
         int | None, typer.Option("--port", min=0, max=65535, help="instead of listen.port; 0 = any free port")
     ] = None,
-    check: Annotated[bool, typer.Option("--check", help="read the configuration, and serve nothing")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="check the configuration as a start does, and serve nothing")
+    ] = False,
     evidence: Annotated[
         Path | None,
         typer.Option(
@@ -44,9 +55,15 @@ def serve_command(
     if evidence is not None:
         return _audit_evidence(read, evidence)
     if check:
+        for note in check_config(read):
+            _say(note)
         return line(f"{config} is fine: {len(read.targets)} targets, {len(read.tokens)} tokens")
-    serve(read, lambda text: err.print(printable(text), markup=False, soft_wrap=True))
+    serve(read, _say)
     raise typer.Exit(Exit.PASS)
+
+
+def _say(text: str) -> None:
+    err.print(printable(text), markup=False, soft_wrap=True)
 
 
 def _audit_evidence(config: ServiceConfig, path: Path) -> None:

@@ -40,7 +40,7 @@ _ADVICE = {
     "api_key": "a key does not belong into a scenario; give env (a variable's name) or file (a path)",
     "shared_prefix": "say fraction (0–1) and tokens",
 }
-_SECRET = {"api_key", "headers", "headers_from", "env", "env_from"}
+_SECRET = {"api_key", "headers", "headers_from", "env", "env_from", "hash"}
 _redact = Redactor()
 
 

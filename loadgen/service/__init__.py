@@ -11,7 +11,16 @@ from loadgen.service.roles import Role
 from loadgen.service.tokens import new_token
 from loadgen.verdict import AuditEvidence
 
-__all__ = ["TOKEN_NAME", "Role", "ServiceConfig", "load_config", "new_token", "serve", "write_audit_evidence"]
+__all__ = [
+    "TOKEN_NAME", "Role", "ServiceConfig", "check_config", "load_config", "new_token", "serve", "write_audit_evidence",
+]  # fmt: skip
+
+
+def check_config(config: ServiceConfig) -> list[str]:
+    """What to say of a configuration that `serve` takes; nothing is served. Raises ScenarioError as `serve` does."""
+    from loadgen.service.checking import check  # names of hosts are only read here
+
+    return check(config)
 
 
 def serve(config: ServiceConfig, say: Callable[[str], None]) -> None:

@@ -20,9 +20,11 @@ from loadgen.service.state import Service
 from loadgen.service.tokens import Identity, claimed_name
 
 COOKIE, CSRF_COOKIE, CSRF_HEADER, CSRF_FIELD = "specload_session", "specload_csrf", "X-CSRF-Token", "csrf_token"
+#: Worded so that the mask of what looks like a secret leaves it whole: no `Authorization: …`.
 _UNKNOWN = Problem(
-    401, "unknown", "say who you are: Authorization: Bearer TOKEN, or log in", headers={"WWW-Authenticate": "Bearer"}
-)
+    401, "unknown", "say who you are: send Bearer TOKEN in the header Authorization, or log in",
+    headers={"WWW-Authenticate": "Bearer"},
+)  # fmt: skip
 
 
 def service_of(request: Request) -> Service:

@@ -97,8 +97,10 @@ async def _http(request: Request, error: Exception) -> Response:
     return Problem(error.status_code, kind, detail, headers=dict(error.headers or {})).response()
 
 
-async def _invalid(_request: Request, error: Exception) -> Response:
+async def _invalid(request: Request, error: Exception) -> Response:
     """Where and what; never the value: it may be a secret."""
     assert isinstance(error, RequestValidationError)
     found = [f"{'.'.join(str(part) for part in e['loc'])}: {e['msg']}" for e in error.errors()]
+    if "json" not in request.headers.get("content-type", "") and any(e["loc"] == ("body",) for e in error.errors()):
+        found = ["body: is not said to be JSON: send the header Content-Type: application/json"]
     return Problem(422, "invalid-request", "the request is not as it should be", found[:MOST_PROBLEMS]).response()

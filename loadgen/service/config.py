@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import re
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from loadgen.errors import ScenarioError
 from loadgen.scenario import Arm, FilePath, Model, PageUrl, Safety, Seconds, load_model, refuse, sentences
@@ -16,6 +17,7 @@ TOKEN_NAME = r"^[a-z][a-z0-9_-]{0,31}$"
 TokenName = Annotated[str, Field(pattern=TOKEN_NAME)]
 TargetName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_.-]{0,63}$")]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
+_HASH = re.compile(r"scrypt\$\d+\$\d+\$\d+\$[A-Za-z0-9+/=]+\$[A-Za-z0-9+/=]+", re.ASCII)
 #: Keys of an arm that say something about one scenario, not about a server.
 OF_SCENARIO = ("speculation", "declared_differences")
 
@@ -126,6 +128,12 @@ class TargetKeys(Arm):
         return (*bases, *pages, *self.telemetry.gpu_metrics_urls, *more)
 
 
+def _a_hash(text: str) -> str:
+    if not _HASH.fullmatch(text):
+        raise ValueError("is no hash of a token: make one with specload serve --new-token NAME ROLE")
+    return text
+
+
 class TokenKeys(Model):
     """Who may ask: made by specload serve --new-token."""
 
@@ -133,7 +141,7 @@ class TokenKeys(Model):
     role: Literal["viewer", "operator"] = Field(
         description="viewer: may look; operator: may start, stop, delete and upload, too"
     )
-    hash: Annotated[str, Field(pattern=r"^scrypt\$\d+\$\d+\$\d+\$[A-Za-z0-9+/=]+\$[A-Za-z0-9+/=]+$")] = Field(
+    hash: Annotated[str, AfterValidator(_a_hash)] = Field(
         description="salted hash of the token; the token itself is nowhere"
     )
 

@@ -27,6 +27,7 @@ from loadgen.report import asked_in_all, caps_of, cost_of, planned_load
 from loadgen.scenario import LoadedScenario, Scenario
 from loadgen.service.compose import compose
 from loadgen.service.runner.messages import Start
+from loadgen.service.words import validity_of
 
 
 def loaded_of(start: Start) -> LoadedScenario:
@@ -69,9 +70,9 @@ def watched(start: Start) -> dict[str, Any]:
     }
 
 
-def recomputed(path: str) -> tuple[str | None, str]:
+def recomputed(path: str) -> tuple[str | None, str | None]:
     """summary.json, verdict.json, what an experiment found, and report.html of a run from its records; verdict and
-    validity. Raises StorageError."""
+    validity (None: it does not apply). Raises StorageError."""
     run = open_run(path)
     judged, found = judge_run(run), found_in(run)
     save_judged(Path(path), judged)
@@ -79,7 +80,8 @@ def recomputed(path: str) -> tuple[str | None, str]:
         save_found(Path(path), found)
     save_report(Path(path), judged.summary, run.manifest, found)
     said = None if judged.verdict is None else judged.verdict.verdict
-    return worst_word(said, None if found is None else found.state), judged.summary.validity.state
+    kind, state = (None, None) if found is None else (found.kind, found.state)
+    return worst_word(said, state), validity_of(kind, judged.summary.validity.state)
 
 
 def compared(first: str, second: str) -> dict[str, Any]:

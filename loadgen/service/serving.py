@@ -19,6 +19,7 @@ import uvicorn
 from loadgen.errors import ScenarioError
 from loadgen.redact import Redactor, printable
 from loadgen.service.app import guarded, make_app
+from loadgen.service.checking import check
 from loadgen.service.config import ServiceConfig
 from loadgen.service.connections import SEND_BUFFER_BYTES, Listener
 from loadgen.service.registry import alone
@@ -85,6 +86,8 @@ class _Server(uvicorn.Server):
 def run_service(config: ServiceConfig, say: Callable[[str], None]) -> None:
     """Serve until SIGINT or SIGTERM: then runs drain, and are kept. Raises ScenarioError or StorageError where it
     cannot begin."""
+    for note in check(config):
+        say(note)
     with alone(config.folders.database), listen_on(config) as listener:
         os.umask(UMASK)
         _run(Service(config), listener, say)

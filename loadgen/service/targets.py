@@ -38,8 +38,8 @@ class Targets:
     def __init__(self, config: ServiceConfig, outgoing: Outgoing) -> None:
         self._targets = config.targets
         self._outgoing = outgoing
-        self.redact = Redactor(secret for target in self._targets.values() for secret in secrets_of(target))
-        problems = []
+        secrets, problems = _secrets(config.targets)
+        self.redact = Redactor(secrets)
         for name, target in self._targets.items():
             for url in target.all_urls:
                 try:
@@ -136,6 +136,18 @@ def secrets_of(target: TargetKeys) -> list[SecretStr]:
     """Raises ScenarioError where one cannot be read."""
     own = [] if target.api_key is None else [read_secret(target.api_key)]
     return [*own, *target.headers.values()]
+
+
+def _secrets(targets: Mapping[str, TargetKeys]) -> tuple[list[SecretStr], list[str]]:
+    """Of all targets, and what is wrong with those that cannot be read."""
+    found: list[SecretStr] = []
+    problems: list[str] = []
+    for name, target in targets.items():
+        try:
+            found += secrets_of(target)
+        except ScenarioError as error:
+            problems += [f"targets.{name}: {problem}" for problem in error.problems]
+    return found, problems
 
 
 def _plain(value: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 #: Exit codes of the command line by what a run has come to (docs/cli.md); tests hold the two together.
 EXIT_CODES: Mapping[str, int] = {
@@ -36,6 +36,23 @@ _OF_TARGETS = (
     ("did not start", "it could not be started"),
     ("is the server ready", "it is not ready"),
 )
+
+
+def about_found(kind: str, state: str, findings: Iterable[str]) -> str:
+    """`findings`: names of what speaks against the target. Their sentences may hold a server's words."""
+    named = ", ".join(dict.fromkeys(name.removeprefix(f"{kind}_") for name in findings))
+    return f"{kind}: {state}{f': {named}' if named else ''}; the report says why"
+
+
+def validity_of(kind: str | None, state: str | None) -> str | None:
+    """An access check sends no load: there is no measurement that could be valid or invalid."""
+    return None if kind == "access" else state
+
+
+def why_no_validity(kind: str | None, validity: str | None) -> str | None:
+    if validity is not None:
+        return None
+    return "does not apply: an access check sends no load" if kind == "access" else "nothing was measured"
 
 
 def about_target(message: str) -> str:

@@ -88,11 +88,24 @@ async def test_a_wrong_token_is_nobody_and_is_written_down(inside: MakeInside) -
         for header in (f"Bearer {TOKENS['eye']}x", "Bearer", "Basic b3BzOm9wcw==", "Bearer sl_ops_\xff"):
             answer = await service.client.get("/api/v1/me", headers={"Authorization": header.encode("latin-1")})
             assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
+            assert "send Bearer TOKEN in the header Authorization" in answer.json()["detail"]  # no mask ate it
         assert (await service.ask("GET", "/api/v1/me", "eye")).json() == {"name": "eye", "role": "viewer"}
         rows = service.service.registry.audit.select()
         assert {(row.who, row.action, row.address) for row in rows} == {("unknown", "login.refused", "127.0.0.1")}
         assert len(rows) == 3  # what is no bearer token was never compared
         assert not any(TOKENS["eye"] in json.dumps([row.detail, row.subject]) for row in rows)
+
+
+async def test_a_body_that_is_not_said_to_be_json(inside: MakeInside) -> None:
+    async with inside() as service:
+        answer = await service.ask("POST", "/api/v1/runs", content=b'{"scenario": "small"}')
+        assert answer.status_code == 422
+        assert answer.json()["problems"] == [
+            "body: is not said to be JSON: send the header Content-Type: application/json"
+        ]
+        headers = {"Content-Type": "application/json"}
+        answer = await service.ask("POST", "/api/v1/runs", content=b"[]", headers=headers)
+        assert (answer.status_code, "Content-Type" in answer.text) == (422, False)
 
 
 async def test_unknown_paths_and_methods_say_nothing_of_the_inside(inside: MakeInside) -> None:

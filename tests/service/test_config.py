@@ -49,6 +49,10 @@ def test_a_whole_one_is_read_and_files_are_relative_to_it(tmp_path: Path) -> Non
         ({"targets": {"one": {"url": "http://b", "resolve": {"b": "1.2.3.4"}}}}, "targets.one.resolve: is not for"),
         ({"outgoing": {"networks": ["10.0.0.1/8"]}}, "outgoing.networks.0: is not a network"),
         ({"tokens": [{"name": "a", "role": "admin", "hash": "x"}]}, "tokens.0.role: must be viewer or operator"),
+        (
+            {"tokens": [{"name": "a", "role": "viewer", "hash": "x"}]},
+            "tokens.0.hash: is no hash of a token: make one with specload serve --new-token NAME ROLE",
+        ),
         ({"limits": {"watchers": 0}}, "limits.watchers: must be at least 1"),
         ({"metrics": {"grace_s": 1}}, "metrics.grace_s: must be at least 10"),
         ({"retentions": {}}, "retentions: unknown key; did you mean retention?"),
@@ -58,6 +62,12 @@ def test_what_is_wrong_is_said_with_its_line(tmp_path: Path, changes: dict[str, 
     found = problems(tmp_path, **changes)
     assert any(said in one for one in found), found
     assert all(one.startswith(f"{tmp_path}/service.yaml:") for one in found)
+
+
+def test_a_token_in_place_of_its_hash_is_not_repeated(tmp_path: Path) -> None:
+    """I4."""
+    (said,) = problems(tmp_path, tokens=[{"name": "a", "role": "viewer", "hash": "sl_a_0123456789abcdef"}])
+    assert said.endswith("make one with specload serve --new-token NAME ROLE")
 
 
 def test_a_token_is_named_once(tmp_path: Path) -> None:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from loadgen.experiment import found_in
 from loadgen.record import open_run
 from loadgen.service.config import OutgoingKeys
 from loadgen.service.elsewhere import pin, resolved
 from loadgen.service.outgoing import Outgoing
-from tests.service.conftest import LENGTHS, MakeInside, Served, scenario
+from tests.service.conftest import LENGTHS, ROOT, MakeInside, Served, scenario
 
 DRILL: dict[str, Any] = {
     "experiment": "drill",
@@ -37,8 +40,14 @@ def test_a_drill_and_a_look_at_access(served: Served) -> None:
     drill, access = served.start("drill"), served.start("access")
     row = served.over(access)
     assert (row["state"], row["exit_code"], row["verdict"]) == ("finished", 99, "fail"), row  # it asks for no key
-    assert (row["kind"], row["reason"]) == ("access", "access: fail; the report says why")
     found = json.loads((served.folder / "runs" / access / "access.json").read_bytes())
+    faults = dict.fromkeys(check["check"] for check in found["checks"] if check["state"] == "fail")
+    assert {"key_missing", "key_wrong"} <= set(faults)
+    said = f"access: fail: {', '.join(faults)}; the report says why"
+    assert (row["kind"], row["reason"], row["validity"]) == ("access", said, None)
+    verdict = served.ask("GET", f"/api/v1/runs/{access}/verdict").json()
+    assert (verdict["verdict"], verdict["reason"]) == ("fail", said)
+    assert (verdict["validity"], verdict["validity_reason"]) == (None, "does not apply: an access check sends no load")
     assert {"key_missing", "transport", "cors"} <= {check["check"] for check in found["checks"]}
     assert served.ask("GET", f"/api/v1/runs/{access}/report.html").status_code == 200
     row = served.over(drill)
@@ -113,6 +122,25 @@ async def test_what_a_target_does_not_allow_is_refused(inside: MakeInside, tmp_p
             assert said in " ".join(answer.json()["problems"]), answer.text
         uploaded = await service.ask("PUT", "/api/v1/scenarios/mine", content=scenario(**DRILL))
         assert "an uploaded scenario names no files, commands or URLs" in uploaded.text
+
+
+async def test_the_ready_drill_needs_a_target_that_knows_both_sides(inside: MakeInside, tmp_path: Path) -> None:
+    """With the target of docs/drill.md it is planned; what a target lacks is said."""
+    (example,) = re.findall(
+        r"```yaml\n# in service.yaml\n(.*?)```", (ROOT / "docs" / "drill.md").read_text(), re.DOTALL
+    )
+    whole = yaml.safe_load(example)
+    bare = {key: whole["targets"]["gateway"][key] for key in ("url", "environment")}
+    async with inside(targets={**whole["targets"], "bare": bare}, outgoing=whole["outgoing"]) as service:
+        (tmp_path / "scenarios" / "drill.yaml").write_bytes((ROOT / "scenarios" / "drill.yaml").read_bytes())
+        path, body = "/api/v1/scenarios/validate", {"scenario": "drill", "arms": {"gateway": "gateway"}}
+        answer = await service.ask("POST", path, "eye", json=body)
+        assert answer.status_code == 200, answer.text
+        answer = await service.ask("POST", path, "eye", json={**body, "arms": {"gateway": "bare"}})
+        assert answer.status_code == 422
+        said = " ".join(answer.json()["problems"])
+        assert "metrics_urls" in said, said
+        assert "served_by_header" in said, said
 
 
 async def test_kill_switches_and_webhooks_are_connected_to_where_they_were_checked() -> None:

@@ -7,11 +7,14 @@ import socket
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 import yaml
 
+from loadgen.errors import ScenarioError
+from loadgen.service import ServiceConfig, check_config, serve
 from loadgen.service.tokens import matches
 from tests.service.conftest import TOKENS, begin, end, plain_config
 
@@ -39,10 +42,54 @@ def test_a_configuration_is_read_without_serving(specload: Specload, tmp_path: P
     assert specload("serve", "--config", file, "--check").stdout == f"{file} is fine: 1 targets, 2 tokens\n"
     opened = specload("serve", "--config", file, "--check", "--host", "0.0.0.0")
     assert (opened.returncode, "tokens would go in clear text" in opened.stderr) == (2, True)
+    assert not (tmp_path / "runs").exists()
     file.write_text("version: 2\n")
     broken = specload("serve", "--config", file, "--check")
     assert (broken.returncode, f"{file}:1: version: must be 1" in broken.stderr) == (2, True)
     assert specload("serve", "--config", tmp_path / "nothing.yaml").returncode == 2
+
+
+def configured(folder: Path, **changes: Any) -> ServiceConfig:
+    return ServiceConfig.model_validate({"version": 1, "folders": {"scenarios": str(folder)}, **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (
+            {"targets": {"one": {"url": "http://127.0.0.1:9"}}},
+            "targets.one: http://127.0.0.1:9: 127.0.0.1 is a loopback address: not connected to unless",
+        ),
+        (
+            {"targets": {"one": {"url": "http://93.184.215.14", "api_key": {"env": "SPECLOAD_NO_SUCH_KEY"}}}},
+            "targets.one: environment variable SPECLOAD_NO_SUCH_KEY is not set",
+        ),
+        (
+            {"listen": {"tls_cert": "/nothing/cert.pem"}},
+            "listen.tls_cert, listen.tls_key: cannot be used: No such file",
+        ),
+        ({"listen": {"tls_cert": __file__}}, "listen.tls_cert, listen.tls_key: cannot be used"),
+        ({"outgoing": {"hosts": ["a b"]}}, "outgoing.hosts.0: the URL has no usable host"),
+        ({"folders": {"runs": "/dev/null/runs"}}, "folders.runs: /dev/null is no folder that can be written to"),
+    ],
+)
+def test_a_check_refuses_what_a_start_refuses(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
+    """Both ask the same: `serve` begins with it."""
+    with pytest.raises(ScenarioError) as checked:
+        check_config(configured(tmp_path, **changes))
+    assert said in checked.value.problems[0]
+    with pytest.raises(ScenarioError) as started:
+        serve(configured(tmp_path, **changes), pytest.fail)
+    assert started.value.problems == checked.value.problems
+
+
+def test_a_folder_of_scenarios_that_is_not_there_is_said(tmp_path: Path) -> None:
+    missing = tmp_path / "nosuch"
+    assert check_config(configured(missing)) == [
+        f"folders.scenarios: there is no folder {missing}: only uploaded scenarios can be run"
+    ]
+    assert check_config(configured(tmp_path)) == []
+    assert not missing.exists()
 
 
 def test_an_address_that_is_taken_is_said(specload: Specload, tmp_path: Path) -> None:

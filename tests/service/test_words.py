@@ -9,7 +9,7 @@ import pytest
 from loadgen.cli.base import Exit
 from loadgen.service.registry import RunRow, RunState
 from loadgen.service.runner.retention import erase, too_old
-from loadgen.service.words import EXIT_CODES, about_target
+from loadgen.service.words import EXIT_CODES, about_found, about_target, validity_of, why_no_validity
 
 
 def test_exit_codes_are_the_command_lines() -> None:
@@ -35,6 +35,21 @@ def test_what_is_said_of_a_target_holds_no_servers_word(message: str, said: str)
     found = about_target(message)
     assert found.startswith(said)
     assert not any(word in found for word in ("http", "SECRET", "<"))
+
+
+def test_what_an_experiment_found_is_named() -> None:
+    """I6: by the names of findings, each once."""
+    names = ("access_key_missing", "access_cors", "access_key_missing")
+    assert about_found("access", "fail", names) == "access: fail: key_missing, cors; the report says why"
+    assert about_found("drill", "inconclusive", ()) == "drill: inconclusive; the report says why"
+
+
+def test_what_sends_no_load_has_no_validity() -> None:
+    assert validity_of("access", "invalid") is None
+    assert [validity_of(kind, "invalid") for kind in ("drill", None)] == ["invalid", "invalid"]
+    assert why_no_validity("access", None) == "does not apply: an access check sends no load"
+    assert why_no_validity("run", None) == "nothing was measured"
+    assert why_no_validity("run", "valid") is None
 
 
 def row(number: int, ended: str | None) -> RunRow:

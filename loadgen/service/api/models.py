@@ -99,7 +99,7 @@ class RunOut(BaseModel):
     started: str | None
     ended: str | None
     verdict: str | None = Field(description="pass, fail or inconclusive; null: not judged")
-    validity: str | None = Field(description="valid, doubtful or invalid")
+    validity: str | None = Field(description="valid, doubtful or invalid; null: not known, or it sent no load")
     exit_code: int | None = Field(description="as of specload run (docs/cli.md)")
     kind: str | None = Field(description="the scenario's experiment: run, soak, quality, …; null: not known")
 
@@ -123,9 +123,10 @@ class VerdictOut(BaseModel):
     state: RunState
     verdict: Literal["pass", "fail", "inconclusive"] | None
     reason: str | None
-    validity: str | None
+    validity: str | None = Field(description="valid, doubtful or invalid; null: validity_reason says why")
+    validity_reason: str | None = Field(description="why there is no validity")
     exit_code: int | None
-    details: dict[str, Any] | None = Field(description="verdict.json")
+    details: dict[str, Any] | None = Field(description="verdict.json; null: no threshold was judged")
 
 
 class ScenarioOut(BaseModel):

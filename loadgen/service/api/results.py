@@ -20,6 +20,7 @@ from loadgen.service.problems import Problem
 from loadgen.service.registry import RunRow
 from loadgen.service.security import REPORT_POLICY
 from loadgen.service.state import Service, log
+from loadgen.service.words import why_no_validity
 
 router = router_of("results")
 _WORDS = ("pass", "fail", "inconclusive")
@@ -42,7 +43,7 @@ async def verdict(service: ServiceOf, run_id: RunId) -> VerdictOut:
     word = row.verdict if row.verdict in _WORDS else None
     return VerdictOut(
         run_id=row.id, state=row.state, verdict=cast(Any, word), reason=row.reason or _why_none(row, word),
-        validity=row.validity, exit_code=row.exit_code, details=details,
+        validity=row.validity, validity_reason=_why_no_validity(row), exit_code=row.exit_code, details=details,
     )  # fmt: skip
 
 
@@ -111,6 +112,11 @@ def _why_none(row: RunRow, word: str | None) -> str | None:
     if word is not None:
         return None
     return "nothing was to be judged" if row.state.over else f"the run is {row.state.value}"
+
+
+def _why_no_validity(row: RunRow) -> str | None:
+    known = row.state.over or row.validity is not None
+    return why_no_validity(row.kind, row.validity) if known else f"the run is {row.state.value}"
 
 
 def _json(file: Path) -> dict[str, Any] | None:

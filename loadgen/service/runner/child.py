@@ -39,7 +39,7 @@ from loadgen.service.runner.messages import Begun, Ended, Measured, Said, Segmen
 from loadgen.service.runner.outbox import Outbox
 from loadgen.service.runner.settling import Settling
 from loadgen.service.runner.watching import Watched
-from loadgen.service.words import about_target
+from loadgen.service.words import about_found, about_target, validity_of
 
 TELL_INTERVAL_S = 1.0
 #: The service may have gone: nobody waits longer for what it was told.
@@ -173,8 +173,10 @@ class Run:
         verdict = worst_word(None if result.verdict is None else result.verdict.verdict, found)
         reason = result.reason if result.state != "finished" else why
         if reason is None and result.found is not None and found == verdict != "pass":
-            reason = f"{result.found.kind}: {found}; the report says why"
-        return self._ended(ending, result.state, reason, (), verdict, result.summary.validity.state)
+            against = (finding.id for finding in result.found.findings if finding.severity == "bad")
+            reason = about_found(result.found.kind, result.found.state, against)
+        validity = validity_of(None if result.found is None else result.found.kind, result.summary.validity.state)
+        return self._ended(ending, result.state, reason, (), verdict, validity)
 
     def _ended(
         self,

@@ -14,6 +14,7 @@ from loadgen.record import list_runs, read_manifest
 from loadgen.service.background import Background, Busy, JobFailed
 from loadgen.service.jobs import recomputed
 from loadgen.service.registry import Registry, RunRow, RunState
+from loadgen.service.words import validity_of
 
 log = logging.getLogger("specload.service")
 
@@ -53,7 +54,8 @@ def judged(path: Path) -> tuple[str | None, str | None]:
     """Verdict and validity, as their files have them; of the verdict and of what an experiment found, the worse."""
     validity = read_object(path / "summary.json").get("validity")
     state = validity.get("state") if isinstance(validity, dict) else None
-    return judged_word(path), (state if isinstance(state, str) else None)
+    kind = "access" if (path / "access.json").exists() else None
+    return judged_word(path), validity_of(kind, state if isinstance(state, str) else None)
 
 
 def after_left(row: RunRow, path: Path) -> tuple[dict[str, Any], bool]:
