@@ -15,6 +15,8 @@ from loadgen.analyze import QualityResult
 from server_adapters.launch import LaunchedServer
 
 pytestmark = pytest.mark.vllm
+
+METHODS = ("ngram", "draft_model")
 LENGTHS = {"input_len": {"kind": "uniform", "low": 24, "high": 60}, "output_len": {"kind": "fixed", "value": 20}}
 
 
@@ -33,7 +35,8 @@ def written(folder: Path, urls: dict[str, str], **more: Any) -> Path:
         "name": "quality",
         "environment": "disposable",
         "seed": 7,
-        "arms": {arm: {"url": url} for arm, url in urls.items()},
+        # a server without development routes does not tell its method
+        "arms": {arm: {"url": url} | ({"spec_method": arm} if arm in METHODS else {}) for arm, url in urls.items()},
         "workload": {"tasks": [{"task_type": task, **LENGTHS} for task in ("code", "short_qa")]},
         "load": [{"kind": "concurrency", "concurrency": 8, "cases": 40}],
         "comparison": {"blocks": 1},
@@ -43,8 +46,8 @@ def written(folder: Path, urls: dict[str, str], **more: Any) -> Path:
             "known_answers": {"built_in": False},
             # a random model's tokens are almost alike: at a low temperature there are few of them; for its first log
             # probabilities a server compiles, which takes minutes where the processor is busy
-            "sampled": {"prompts_per_task": 4, "samples": 6, "temperature": 0.2, "logprobs": False},
-            "second_tokens": {"prompts": 2, "samples": 40, "temperature": 0.2},
+            "sampled": {"prompts_per_task": 4, "samples": 8, "temperature": 0.2, "logprobs": False},
+            "second_tokens": {"prompts": 2, "samples": 120, "temperature": 0.2},
         },
     }
     file = folder / "quality.yaml"
